@@ -1,0 +1,238 @@
+//! The machine joined to its texts and its wire: calls become requests, replies become outcomes.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use tenure_core::config;
+use tenure_core::io::{Call, CallId, Event, Input, Outcome};
+use tenure_core::lease;
+use tenure_core::record::{Fence, HolderId, Record};
+use tenure_core::time::{Instant, Now};
+use tenure_core::wire::Texts;
+use tenure_core::wire::dynamodb::{self as dynamodb_wire, Item};
+use tenure_core::wire::redis::{Sent, Step, Tried};
+
+use crate::dynamodb::{self, Key, OwnedItem, OwnedRow};
+use crate::local::{self, RowTuple};
+use crate::redis::{self, OwnedReply, RedisClient};
+use crate::step::{self, InTheWay};
+
+pub(crate) struct Joined {
+    pub(crate) lease: lease::Lease,
+    pub(crate) successor: Option<String>,
+    pub(crate) complaint: Option<String>,
+    name: String,
+    holder: String,
+    call: Option<Call>,
+    who: InTheWay,
+    wire: Wire,
+}
+
+pub(crate) enum Wire {
+    DynamoDb { key: Key, row: OwnedRow },
+    Local { outcome: Outcome },
+    Redis(RedisWire),
+}
+
+pub(crate) struct RedisWire {
+    client: Py<RedisClient>,
+    fence_key: String,
+    seen: Option<Vec<u8>>,
+    tried: Tried,
+    sent: Option<Sent>,
+}
+
+impl RedisWire {
+    pub(crate) fn new(client: Py<RedisClient>, fence_key: String) -> Self {
+        Self { client, fence_key, seen: None, tried: Tried::default(), sent: None }
+    }
+}
+
+impl Joined {
+    pub(crate) fn new(config: config::Config, name: String, holder: String, wire: Wire) -> Self {
+        Self {
+            lease: lease::Lease::new(config),
+            successor: None,
+            complaint: None,
+            name,
+            holder,
+            call: None,
+            who: InTheWay::default(),
+            wire,
+        }
+    }
+
+    /// `(call, event, wake_at_us)`; a call is `(id, give_up_at_us, request)`.
+    pub(crate) fn handle<'py>(
+        &mut self,
+        py: Python<'py>,
+        now: Now,
+        input: Input,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let output = self.lease.handle(now, input);
+        let call = match output.call {
+            Some(call) => {
+                self.call = Some(call);
+                if let Wire::Redis(wire) = &mut self.wire {
+                    wire.tried = Tried::default();
+                }
+                Some(self.put(py, &call)?)
+            }
+            None => None,
+        };
+        let event: Option<Event> = output.event;
+        let event = event.map(|event| step::event(py, event, &self.who)).transpose()?;
+        (call, event, output.wake_at.map(Instant::as_micros)).into_pyobject(py)
+    }
+
+    /// The call in flight once more, in another form of its request.
+    pub(crate) fn same_call<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let call = match self.call {
+            Some(call) => Some(self.put(py, &call)?),
+            None => None,
+        };
+        (call, None::<u8>, None::<u64>).into_pyobject(py)
+    }
+
+    fn put<'py>(&mut self, py: Python<'py>, call: &Call) -> PyResult<Bound<'py, PyTuple>> {
+        let texts =
+            Texts { name: &self.name, holder: &self.holder, successor: self.successor.as_deref() };
+        let request = match &mut self.wire {
+            Wire::DynamoDb { key, row } => dynamodb::request(py, key, &texts, row, call)?,
+            Wire::Local { .. } => None,
+            Wire::Redis(wire) => {
+                let client = wire.client.get().lock();
+                let seen = wire.seen.as_deref();
+                let request = client.lower(&texts, &wire.fence_key, seen, call, wire.tried, false);
+                wire.sent = request.as_ref().map(|request| request.sent);
+                request.map(|request| redis::request(py, &request)).transpose()?
+            }
+        };
+        (call.id.0, call.give_up_at.as_micros(), request).into_pyobject(py)
+    }
+
+    pub(crate) fn read_item(
+        &mut self,
+        id: u32,
+        how: &str,
+        item: Option<&OwnedItem>,
+    ) -> PyResult<Outcome> {
+        let Some(call) = self.call.filter(|call| call.id == CallId(id)) else {
+            return Ok(Outcome::Unknown);
+        };
+        let Wire::DynamoDb { key, row } = &mut self.wire else {
+            return Err(PyTypeError::new_err("not a lease of a DynamoDB table"));
+        };
+        let texts = Texts { name: &self.name, holder: &self.holder, successor: None };
+        let item = item.map(|item| item as &dyn Item);
+        let read = match how {
+            "applied" => dynamodb_wire::read_applied(&call, item),
+            "refused" => dynamodb_wire::read_refused(&key.schema(), &texts, item),
+            "found" => dynamodb_wire::read_found(&key.schema(), &texts, item),
+            _ => return Err(PyValueError::new_err("how must be applied, refused or found")),
+        };
+        if let Some(record) = shown(&read.outcome) {
+            *row = OwnedRow::new(read.row);
+            self.who = in_the_way(read.holder.map(str::to_owned), &record);
+        }
+        self.complaint = read.complaint.map(|c| format!("{} {}", c.attribute, c.why));
+        Ok(read.outcome)
+    }
+
+    /// `None` if the call is to be put in another form.
+    pub(crate) fn read_replies(
+        &mut self,
+        id: u32,
+        replies: &[OwnedReply],
+    ) -> PyResult<Option<Outcome>> {
+        let Some(call) = self.call.filter(|call| call.id == CallId(id)) else {
+            return Ok(Some(Outcome::Unknown));
+        };
+        let Wire::Redis(wire) = &mut self.wire else {
+            return Err(PyTypeError::new_err("not a lease of a Redis key"));
+        };
+        let Some(sent) = wire.sent else { return Ok(Some(Outcome::Unknown)) };
+        let texts =
+            Texts { name: &self.name, holder: &self.holder, successor: self.successor.as_deref() };
+        let lists: Vec<_> = replies.iter().map(OwnedReply::inner).collect();
+        let replies: Vec<_> =
+            replies.iter().zip(&lists).map(|(reply, list)| reply.borrow(list)).collect();
+        let step = wire.client.get().lock().read(&texts, &call, sent, &replies);
+        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match step {
+            Step::Again(tried) => {
+                wire.tried = tried;
+                Ok(None)
+            }
+            Step::Done(read) => {
+                if let Some(record) = shown(&read.outcome) {
+                    wire.seen = read.value.map(<[u8]>::to_vec);
+                    self.who = in_the_way(read.holder.map(lossy), &record);
+                }
+                self.complaint = read.complaint.map(lossy);
+                Ok(Some(read.outcome))
+            }
+        }
+    }
+
+    /// Gives the row to keep, if it is another one.
+    pub(crate) fn carry_out(
+        &mut self,
+        id: CallId,
+        row: Option<&RowTuple>,
+        store_us: u64,
+        fence_floor: u64,
+        here: (&str, &str),
+    ) -> PyResult<Option<RowTuple>> {
+        let Some(call) = self.call.filter(|call| call.id == id) else { return Ok(None) };
+        let id_of = |text: &str| {
+            HolderId::new(text).map_err(|error| PyValueError::new_err(("holder", error.why())))
+        };
+        let us = id_of(&self.holder)?;
+        let successor = self.successor.as_deref().map(id_of).transpose()?;
+        let mut row = local::row(row, fence_floor, local::boot(here.0, here.1)?)?;
+        let now = Instant::from_micros(store_us);
+        let result = row.carry_out(us, successor, &call, now);
+        if let Some(record) = shown(&result) {
+            let holder = row.holder(now).map(|(holder, ..)| holder.as_str().to_owned());
+            self.who = in_the_way(holder, &record);
+        }
+        if let Wire::Local { outcome } = &mut self.wire {
+            *outcome = result;
+        }
+        let changed = matches!(result, Outcome::Applied { .. });
+        Ok(changed.then(|| local::tuple(&row, here)))
+    }
+
+    /// How `carry_out` ended.
+    pub(crate) fn carried(&self) -> Outcome {
+        match self.wire {
+            Wire::Local { outcome } => outcome,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// What a later takeover is to name.
+    pub(crate) fn saw(&mut self, raw: &Bound<'_, PyAny>) -> PyResult<()> {
+        match &mut self.wire {
+            Wire::DynamoDb { row, .. } => *row = OwnedRow::from_parts(raw.extract()?),
+            Wire::Redis(wire) => wire.seen = raw.extract()?,
+            Wire::Local { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+fn shown(outcome: &Outcome) -> Option<Record> {
+    match outcome {
+        Outcome::Refused { current } => *current,
+        Outcome::Found { record } => Some(*record),
+        _ => None,
+    }
+}
+
+fn in_the_way(holder: Option<String>, record: &Record) -> InTheWay {
+    let fence: Option<Fence> = record.fence;
+    InTheWay { holder, fence }
+}

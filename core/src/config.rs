@@ -1,0 +1,416 @@
+//! Settings of a lease, checked once: a [`Config`] cannot be wrong afterwards.
+//!
+//! # Why these defaults
+//!
+//! * `renew_interval = ttl / 3`: two more tries fit before the holder's own deadline.
+//! * `rate_error = 1 %`: a hundred times what a quartz costs, ten times what a virtual machine was
+//!   seen to lose; it takes 2 % off the ttl of a holder.
+//! * `poll_interval`: a tenth of the ttl, at most a second where a poll costs money (a table that
+//!   charges for reads) and a tenth of a second where the store itself tells when a record ends.
+//! * `call_timeout`: a third of the ttl, at most five seconds, so that a lost reply leaves room for
+//!   another try.
+
+use core::fmt;
+
+use crate::record::ClockId;
+use crate::time::Span;
+
+/// How long a record stays valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "finite or not")]
+pub enum Ttl {
+    /// For this long after its last write.
+    For(Span),
+    /// Until it is released or broken: a lock. It is acquired as a lease of
+    /// [`Config::FOREVER_STARTS_AS`] and then renewed, so that a request that lands late cannot
+    /// last for ever.
+    Forever,
+}
+
+/// Who may say that a record is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each is a rule of its own")]
+pub enum Expiry {
+    /// A contender that saw it unchanged for its ttl: needs no agreement of clocks.
+    Observed,
+    /// Also the Unix clock, where holder and contender both declared this bound on its difference
+    /// between any two machines. A holder then ends that much earlier, because a client that
+    /// judges by the wall alone does not wait longer.
+    Bounded {
+        /// The bound.
+        max_clock_skew: Span,
+    },
+    /// The store: a record that is over is gone.
+    Store,
+}
+
+/// How far a version reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "each is a rule of its own")]
+pub enum Versions {
+    /// A fresh one at every attempt to write: a record tells which attempt was applied.
+    PerAttempt,
+    /// One for all attempts of a claim, changed only with the ttl, where a store compares one
+    /// whole value. A record then tells only *that* an attempt was applied, so a grant counts from
+    /// the earliest one that is not known to have failed.
+    PerClaim,
+}
+
+/// How a waiting contender looks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "it reads or it writes")]
+pub enum Polling {
+    /// By reading, and writing only when the name may be free: where a refused write costs more.
+    Read,
+    /// By trying to acquire: where that costs the same and saves a round trip.
+    Acquire,
+}
+
+/// What a lease can be told. Every field has a default but the ttl.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "hosts fill it in")]
+pub struct Settings {
+    /// How long a record stays valid.
+    pub ttl: Ttl,
+    /// Who may say that a record is over.
+    pub expiry: Expiry,
+    /// How far a version reaches.
+    pub versions: Versions,
+    /// How a waiting contender looks again.
+    pub polling: Polling,
+    /// The pace of renewals; a third of the ttl by default.
+    pub renew_interval: Option<Span>,
+    /// The longest sleep of a waiting contender, and the pace at which a lock is checked.
+    pub poll_interval: Option<Span>,
+    /// After how long without an answer a call counts as unknown.
+    pub call_timeout: Option<Span>,
+    /// By how much a clock may run fast or slow, in parts per million.
+    pub rate_error_ppm: u32,
+    /// How long a name stays taken after it was acquired, even if it is released earlier.
+    pub min_hold: Span,
+    /// Which clock the host reads, if other processes can tell that they share it.
+    pub clock: Option<ClockId>,
+}
+
+impl Settings {
+    /// The defaults for a ttl in a store of this kind.
+    #[must_use]
+    pub const fn new(ttl: Ttl, expiry: Expiry) -> Self {
+        Self {
+            ttl,
+            expiry,
+            versions: Versions::PerAttempt,
+            polling: match expiry {
+                Expiry::Store => Polling::Acquire,
+                Expiry::Observed | Expiry::Bounded { .. } => Polling::Read,
+            },
+            renew_interval: None,
+            poll_interval: None,
+            call_timeout: None,
+            rate_error_ppm: 10_000,
+            min_hold: Span::ZERO,
+            clock: None,
+        }
+    }
+}
+
+/// Settings that were found to work.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    settings: Settings,
+    first: Terms,
+    lasting: Terms,
+}
+
+impl Config {
+    /// What a lock is acquired as.
+    pub const FOREVER_STARTS_AS: Span = Span::from_millis(30_000);
+    /// Below this, scheduling alone eats a lease.
+    pub const SHORTEST_TTL: Span = Span::from_millis(10);
+    /// A hundred years: more is [`Ttl::Forever`], and fits no store's number.
+    pub const LONGEST_TTL: Span = Span::from_millis(100 * 366 * 86_400_000);
+
+    /// Checks settings.
+    ///
+    /// # Errors
+    /// The first setting that cannot work, and why.
+    pub fn new(settings: Settings) -> Result<Self, ConfigError> {
+        if settings.rate_error_ppm > 200_000 {
+            return Err(ConfigError::RateErrorTooLarge);
+        }
+        if settings.poll_interval.is_some_and(|poll| poll < Span::from_millis(1)) {
+            return Err(ConfigError::PollTooOften);
+        }
+        if settings.call_timeout.is_some_and(|timeout| timeout < Span::from_millis(1)) {
+            return Err(ConfigError::CallTimeoutTooShort);
+        }
+        if settings.min_hold > Self::LONGEST_TTL {
+            return Err(ConfigError::MinHoldTooLong);
+        }
+        let lasting = Terms::new(&settings, settings.ttl)?;
+        let first = match settings.ttl {
+            Ttl::For(_) => lasting,
+            Ttl::Forever => Terms::new(&settings, Ttl::For(Self::FOREVER_STARTS_AS))?,
+        };
+        Ok(Self { settings, first, lasting })
+    }
+
+    /// The terms of a later renewal with another ttl.
+    ///
+    /// # Errors
+    /// As [`Config::new`].
+    pub fn terms(&self, ttl: Ttl) -> Result<Terms, ConfigError> {
+        // An interval that was chosen for one ttl says little about another.
+        let settings = Settings { renew_interval: None, ..self.settings };
+        Terms::new(&settings, ttl)
+    }
+
+    /// What a record is acquired with.
+    #[must_use]
+    pub const fn first_terms(&self) -> Terms {
+        self.first
+    }
+
+    pub(crate) const fn lasting_terms(&self) -> Terms {
+        self.lasting
+    }
+
+    /// The settings it was made of.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What a holder gives up of a ttl, and a contender waits beyond it, for the error of clock
+    /// rates: `ttl × 2 × rate_error + 2 ms`.
+    #[must_use]
+    pub const fn margin(&self, ttl: Span) -> Span {
+        margin(ttl, self.settings.rate_error_ppm)
+    }
+
+    /// The longest sleep of a waiting contender.
+    #[must_use]
+    pub fn poll_interval(&self) -> Span {
+        let most = match self.settings.expiry {
+            Expiry::Store => Span::from_millis(100),
+            Expiry::Observed | Expiry::Bounded { .. } => Span::from_millis(1_000),
+        };
+        self.settings.poll_interval.unwrap_or_else(|| self.first.ttl.part(10).min(most))
+    }
+
+    /// After how long without an answer a call counts as unknown.
+    #[must_use]
+    pub fn call_timeout(&self) -> Span {
+        self.settings
+            .call_timeout
+            .unwrap_or_else(|| self.first.ttl.part(3).min(Span::from_millis(5_000)))
+    }
+
+    pub(crate) const fn max_clock_skew(&self) -> Option<Span> {
+        match self.settings.expiry {
+            Expiry::Bounded { max_clock_skew } => Some(max_clock_skew),
+            Expiry::Observed | Expiry::Store => None,
+        }
+    }
+}
+
+/// A ttl with what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Terms {
+    pub(crate) ttl: Span,
+    pub(crate) valid_for: Span,
+    pub(crate) renew_interval: Span,
+    pub(crate) max_clock_skew: Option<Span>,
+}
+
+impl Terms {
+    fn new(settings: &Settings, ttl: Ttl) -> Result<Self, ConfigError> {
+        let ttl = match ttl {
+            Ttl::Forever => Span::FOREVER,
+            Ttl::For(ttl) if ttl < Config::SHORTEST_TTL => return Err(ConfigError::TtlTooShort),
+            Ttl::For(ttl) if ttl > Config::LONGEST_TTL => return Err(ConfigError::TtlTooLong),
+            Ttl::For(ttl) => ttl,
+        };
+        let max_clock_skew = match settings.expiry {
+            Expiry::Bounded { max_clock_skew } => Some(max_clock_skew),
+            Expiry::Observed | Expiry::Store => None,
+        };
+        if max_clock_skew.is_some_and(|skew| skew >= ttl) {
+            return Err(ConfigError::SkewEatsTtl);
+        }
+        let given_up =
+            margin(ttl, settings.rate_error_ppm).plus(max_clock_skew.unwrap_or(Span::ZERO));
+        let valid_for = ttl.minus(given_up);
+        if valid_for < ttl.part(4) {
+            return Err(if max_clock_skew.is_some() {
+                ConfigError::SkewEatsTtl
+            } else {
+                ConfigError::MarginEatsTtl
+            });
+        }
+        let renew_interval = settings.renew_interval.unwrap_or_else(|| {
+            if ttl.is_forever() { ttl } else { ttl.part(3).min(valid_for.part(2)) }
+        });
+        if renew_interval > valid_for.part(2) {
+            return Err(ConfigError::RenewsTooLate);
+        }
+        if renew_interval < Span::from_millis(1) {
+            return Err(ConfigError::RenewsTooOften);
+        }
+        Ok(Self { ttl, valid_for, renew_interval, max_clock_skew })
+    }
+
+    /// How long the record stays valid.
+    #[must_use]
+    pub const fn ttl(&self) -> Span {
+        self.ttl
+    }
+
+    /// For how long after the sending of its write a holder holds.
+    #[must_use]
+    pub const fn valid_for(&self) -> Span {
+        self.valid_for
+    }
+
+    /// The bound on the difference of Unix clocks that the record will declare.
+    #[must_use]
+    pub const fn max_clock_skew(&self) -> Option<Span> {
+        self.max_clock_skew
+    }
+}
+
+const fn margin(ttl: Span, rate_error_ppm: u32) -> Span {
+    if ttl.is_forever() {
+        return Span::ZERO;
+    }
+    ttl.times(2).part(1_000).times(rate_error_ppm as u64).part(1_000).plus(Span::from_millis(2))
+}
+
+/// A setting that cannot work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A call that times out within a millisecond never gets an answer.
+    CallTimeoutTooShort,
+    /// The margin for clock-rate error leaves too little of the ttl.
+    MarginEatsTtl,
+    /// A `min_hold` beyond a hundred years.
+    MinHoldTooLong,
+    /// Polls less than a millisecond apart.
+    PollTooOften,
+    /// A rate error above 20 %.
+    RateErrorTooLarge,
+    /// Renewals that leave no room for a second try.
+    RenewsTooLate,
+    /// Renewals less than a millisecond apart.
+    RenewsTooOften,
+    /// A clock skew that leaves too little of the ttl.
+    SkewEatsTtl,
+    /// A ttl beyond a hundred years.
+    TtlTooLong,
+    /// A ttl under ten milliseconds.
+    TtlTooShort,
+}
+
+impl ConfigError {
+    /// The setting to change.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::CallTimeoutTooShort => "call_timeout",
+            Self::MarginEatsTtl | Self::TtlTooLong | Self::TtlTooShort => "ttl",
+            Self::MinHoldTooLong => "min_hold",
+            Self::PollTooOften => "poll_interval",
+            Self::RateErrorTooLarge => "rate_error",
+            Self::RenewsTooLate | Self::RenewsTooOften => "renew_interval",
+            Self::SkewEatsTtl => "max_clock_skew",
+        }
+    }
+
+    /// Why it cannot work.
+    #[must_use]
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::CallTimeoutTooShort => "must be at least 1 ms",
+            Self::MarginEatsTtl => "is too short for the margin that the rate error needs",
+            Self::MinHoldTooLong => "must be at most 100 years",
+            Self::PollTooOften => "must be at least 1 ms",
+            Self::RateErrorTooLarge => "must be at most 20 %",
+            Self::RenewsTooLate => {
+                "must be at most half of the time for which a grant is valid, so that a failed \
+                 renewal can be tried again"
+            }
+            Self::RenewsTooOften => "must be at least 1 ms",
+            Self::SkewEatsTtl => {
+                "leaves less than a quarter of the ttl to its holder; use a longer ttl or a \
+                 smaller bound"
+            }
+            Self::TtlTooLong => "must be at most 100 years; a lock that never ends is `forever`",
+            Self::TtlTooShort => "must be at least 10 ms",
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.field(), self.why())
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(ttl_ms: u64) -> Settings {
+        Settings::new(Ttl::For(Span::from_millis(ttl_ms)), Expiry::Observed)
+    }
+
+    fn refused(settings: Settings) -> ConfigError {
+        Config::new(settings).unwrap_err()
+    }
+
+    #[test]
+    fn the_margin_is_twice_the_rate_error_and_two_milliseconds() {
+        let config = Config::new(settings(10_000)).unwrap();
+        assert_eq!(config.margin(Span::from_millis(10_000)), Span::from_millis(202));
+        assert_eq!(config.first_terms().valid_for(), Span::from_millis(9_798));
+        assert_eq!(config.margin(Span::FOREVER), Span::ZERO);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        assert_eq!(refused(settings(0)), ConfigError::TtlTooShort);
+        assert_eq!(refused(settings(9)), ConfigError::TtlTooShort);
+        assert_eq!(refused(settings(u64::MAX)), ConfigError::TtlTooLong);
+        let late = Settings { renew_interval: Some(Span::from_millis(5_000)), ..settings(10_000) };
+        assert_eq!(refused(late), ConfigError::RenewsTooLate);
+        let drift = Settings { rate_error_ppm: 200_001, ..settings(10_000) };
+        assert_eq!(refused(drift), ConfigError::RateErrorTooLarge);
+        for max_clock_skew in [Span::from_millis(10_000), Span::from_millis(8_000)] {
+            let skewed =
+                Settings { expiry: Expiry::Bounded { max_clock_skew }, ..settings(10_000) };
+            assert_eq!(refused(skewed), ConfigError::SkewEatsTtl);
+        }
+        let polls = Settings { poll_interval: Some(Span::ZERO), ..settings(10_000) };
+        assert_eq!(refused(polls), ConfigError::PollTooOften);
+    }
+
+    #[test]
+    fn the_shortest_ttl_and_the_longest_work() {
+        for ttl in [Config::SHORTEST_TTL, Config::LONGEST_TTL] {
+            let terms =
+                Config::new(Settings::new(Ttl::For(ttl), Expiry::Store)).unwrap().first_terms();
+            assert!(terms.valid_for() < ttl && terms.renew_interval.times(2) <= terms.valid_for());
+        }
+    }
+
+    #[test]
+    fn a_bound_comes_off_the_holders_time() {
+        let expiry = Expiry::Bounded { max_clock_skew: Span::from_millis(1_000) };
+        let config = Config::new(Settings { expiry, ..settings(10_000) }).unwrap();
+        assert_eq!(config.first_terms().valid_for(), Span::from_millis(8_798));
+    }
+}

@@ -1,0 +1,3 @@
+//! The attackers of `tenure-core`: they run the shipped machine, never a copy of it.
+
+pub mod walk;
