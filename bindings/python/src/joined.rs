@@ -99,14 +99,17 @@ impl Joined {
         let texts =
             Texts { name: &self.name, holder: &self.holder, successor: self.successor.as_deref() };
         let request = match &mut self.wire {
-            Wire::DynamoDb { key, row } => dynamodb::request(py, key, &texts, row, call)?,
-            Wire::Local { .. } => None,
+            Wire::DynamoDb { key, row } => {
+                dynamodb::request(py, key, &texts, row, call)?.map(Bound::into_any)
+            }
+            Wire::Local { .. } => Some(self.name.as_str().into_pyobject(py)?.into_any()),
             Wire::Redis(wire) => {
                 let client = wire.client.get().lock();
                 let seen = wire.seen.as_deref();
                 let request = client.lower(&texts, &wire.fence_key, seen, call, wire.tried, false);
                 wire.sent = request.as_ref().map(|request| request.sent);
-                request.map(|request| redis::request(py, &request)).transpose()?
+                let request = request.map(|request| redis::request(py, &request)).transpose()?;
+                request.map(Bound::into_any)
             }
         };
         (call.id.0, call.give_up_at.as_micros(), request).into_pyobject(py)

@@ -63,14 +63,14 @@ pub(crate) fn dynamodb_shown(
     let read = dynamodb_wire::read_found(&key.schema(), &reader(name), item);
     let owned = |text: Option<&str>| text.map(str::to_owned);
     match read.outcome {
-        Outcome::Found { record } => Ok((
-            show(&record, owned(read.holder), record.version != Version::NONE),
-            (
-                owned(read.row.resource_id),
-                owned(read.row.lease_expiration),
-                owned(read.row.version),
-            ),
-        )),
+        Outcome::Found { record } => {
+            let mut shown = show(&record, owned(read.holder), record.version != Version::NONE);
+            // Not what a contender judges by, but what people want to see.
+            let expires_at = read.row.lease_expiration.and_then(|text| text.parse().ok());
+            shown.4 = shown.4.or_else(|| expires_at.filter(|_| shown.2.is_some()));
+            let row = read.row;
+            Ok((shown, (owned(row.resource_id), owned(row.lease_expiration), owned(row.version))))
+        }
         _ => {
             let complaint = read.complaint.map(|c| format!("{} {}", c.attribute, c.why));
             Err(pyo3::exceptions::PyValueError::new_err(complaint.unwrap_or_default()))

@@ -1,0 +1,368 @@
+"""A store: where leases are acquired."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import os
+import sys
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from . import _clock, _core
+from ._carrier import Carrier
+from ._durations import Duration, micros, micros_or_forever
+from ._errors import Busy, ConfigError, Lost, TenureWarning
+from ._keeper import Keeper
+from ._lease import Lease
+from ._observations import Observations
+from ._status import Status
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+#: Seconds that the end of the interpreter may wait for what is being undone.
+_EXIT_PATIENCE = 2.0
+
+
+class Store:
+    """One store, by the client that you already have.
+
+    Made by `tenure.dynamodb`, `tenure.redis`, `tenure.sqlite` and `tenure.memory`. Opens no
+    connection by itself, and closes none that it did not open.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        *,
+        holder: str | None = None,
+        rate_error: float = 0.01,
+        renew_interval: Duration | None = None,
+        poll_interval: Duration | None = None,
+        call_timeout: Duration | None = None,
+    ) -> None:
+        if holder is not None:
+            _checked("holder", _core.check_holder, holder)
+        self.carrier = carrier
+        self.keeper = Keeper()
+        #: Where evidence is kept for later processes, if anywhere.
+        self.observations: Observations | None = None
+        self._fixed_holder = holder
+        self._holder = holder or _clock.new_holder()
+        self._rate_error_ppm = _ppm(rate_error)
+        self._renew_interval_us = _optional(renew_interval, "renew_interval")
+        self._poll_interval_us = _optional(poll_interval, "poll_interval")
+        self._call_timeout_us = _optional(call_timeout, "call_timeout")
+        self._clock_id = _clock.clock_id()
+        self._pid = os.getpid()
+        self._closed = False
+        self._warned = False
+        self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()
+        self._leases_lock = threading.Lock()
+        _stores.add(self)
+        if carrier.patience_us is None or carrier.patience_us > _DEFAULT_TTL_US:
+            self._warn("30 s")
+
+    def acquire(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration = 0,
+        min_hold: Duration = 0,
+        on_lost: Callable[[Lost], object] | None = None,
+        on_waiting: Callable[[str | None, float | None], object] | None = None,
+    ) -> Lease:
+        """Acquires a name, and keeps it renewed until it is released or lost.
+
+        `ttl` says how long the record outlives its holder (`"forever"`: until it is released or
+        broken). `wait` says how long to go on while somebody else holds it; the default is one try,
+        which still takes over a lease whose holder is proven dead. `min_hold`: a release before that
+        time frees the name only then, so that a short job does not run twice on machines whose
+        clocks differ. `on_lost` is called, in a thread of its own, if it is lost; `on_waiting`
+        (holder, seconds until that may change) whenever somebody is found in the way.
+
+        Raises `Busy`, `StoreError` (`OutcomeUnknown` if no answer came), or `ConfigError`.
+        """
+        lease = self._new_lease(name, ttl, min_hold, on_lost, on_waiting)
+        lease.acquire(micros_or_forever(wait, "wait"), self.observations)
+        return lease
+
+    def try_acquire(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        min_hold: Duration = 0,
+        on_lost: Callable[[Lost], object] | None = None,
+    ) -> Lease | None:
+        """As `acquire` with one try; `None` if somebody else holds it."""
+        try:
+            return self.acquire(name, ttl, min_hold=min_hold, on_lost=on_lost)
+        except Busy:
+            return None
+
+    def lease(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration = 0,
+        min_hold: Duration = 0,
+        on_lost: Callable[[Lost], object] | None = None,
+    ) -> Scope:
+        """A scope that holds the name: `with store.lease("report", ttl=30) as lease:`.
+
+        Leaving it releases the lease, and raises `Lost` if it was lost meanwhile and the body did not
+        fail already.
+        """
+        options = {"wait": wait, "min_hold": min_hold, "on_lost": on_lost}
+        return Scope(lambda: self.acquire(name, ttl, **options))  # type: ignore[arg-type]
+
+    def exclusive(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration = 0,
+        min_hold: Duration = 0,
+        on_busy: Literal["raise", "skip"] = "raise",
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R | None]]:
+        """A decorator: the function runs only while the name is held.
+
+        `{argument}` in the name stands for an argument of the call. With `on_busy="skip"` the call
+        gives `None` while somebody else holds it.
+        """
+        if on_busy not in ("raise", "skip"):
+            raise ConfigError("on_busy", f"must be 'raise' or 'skip', not {on_busy!r}")
+
+        def decorate(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
+            if inspect.iscoroutinefunction(function):
+                raise ConfigError("function", "is a coroutine; this store is for plain functions")
+            signature = inspect.signature(function)
+
+            @functools.wraps(function)
+            def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                full_name = name.format(**bound.arguments)
+                try:
+                    lease = self.acquire(full_name, ttl, wait=wait, min_hold=min_hold)
+                except Busy:
+                    if on_busy == "skip":
+                        return None
+                    raise
+                with lease:
+                    return function(*args, **kwargs)
+
+            return guarded
+
+        return decorate
+
+    @property
+    def holder(self) -> str:
+        """Who this process is in the store; what another one hands over to."""
+        return self._holder
+
+    def status(self, name: str) -> Status:
+        """What stands there, without contending for it."""
+        _checked("name", _core.check_name, name)
+        return self.carrier.status(name)
+
+    def list(self, prefix: str = "") -> Iterator[Status]:
+        """All names that begin so and are held or resting, page by page."""
+        return self.carrier.list(prefix)
+
+    def break_(self, status: Status) -> Status:
+        """Takes the name from exactly the record that `status` shows, and frees it.
+
+        The fence grows, and the holder hears that it lost the lease at its next renewal. Only safe if
+        the holder is known to be dead, or the resource refuses smaller fences. Raises `Busy` if
+        another record stands there by now.
+        """
+        if not status.held and not status.resting:
+            return status
+        lease = self._new_lease(status.name, 10, 0, None, None)
+        lease.break_(status.identity, status.raw)
+        lease.release()
+        return self.carrier.status(status.name)
+
+    def close(self) -> None:
+        """Releases what is held, as far as the store answers, and ends the threads."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._leases_lock:
+            leases = list(self._leases)
+        for lease in leases:
+            try:
+                lease.release()
+            except Exception as error:
+                warnings.warn(f"{lease.name}: {error}", TenureWarning, stacklevel=2)
+        self.keeper.close()
+        self.carrier.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def is_foreign_process(self) -> bool:
+        """Whether this is a fork of the process that the store was made in."""
+        return self._pid != os.getpid()
+
+    def _new_lease(
+        self,
+        name: str,
+        ttl: Duration,
+        min_hold: Duration,
+        on_lost: Callable[[Lost], object] | None,
+        on_waiting: Callable[[str | None, float | None], object] | None,
+    ) -> Lease:
+        if self._closed:
+            raise ConfigError("store", "is closed")
+        _checked("name", _core.check_name, name)
+        ttl_us = micros_or_forever(ttl, "ttl")
+        config = _checked(
+            "ttl",
+            _core.Config,
+            self.carrier.expiry,
+            ttl_us,
+            self.carrier.max_clock_skew_us,
+            self.carrier.per_claim,
+            self._renew_interval_us,
+            self._poll_interval_us,
+            self._call_timeout_us,
+            self._rate_error_ppm,
+            micros(min_hold, "min_hold"),
+            self._clock_id,
+        )
+        patience = self.carrier.patience_us
+        if ttl_us is not None and (patience is None or patience > ttl_us):
+            self._warn(f"the ttl of {name!r}")
+        core = self.carrier.lease(config, name, self._holder)
+        lease = Lease(self, core, name, self._holder, config.call_timeout_us, on_lost, on_waiting)
+        with self._leases_lock:
+            self._leases.add(lease)
+        return lease
+
+    def _warn(self, what: str) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        patience = self.carrier.patience_us
+        waits = "for ever" if patience is None else f"up to {patience / 1e6:g} s"
+        warnings.warn(
+            f"the client may wait {waits} for one answer, longer than {what}: a renewal that hangs"
+            f" so long costs the lease. Make it with {self.carrier.patience_fix}",
+            TenureWarning,
+            stacklevel=_depth_of_caller(),
+        )
+
+    def finish(self, until: float) -> None:
+        """At the end of the interpreter: what may be left of given-up acquires is undone, as far as
+        there is time."""
+        with self._leases_lock:
+            leases = list(self._leases)
+        while leases and time.monotonic() < until:
+            leases = [lease for lease in leases if lease.is_undoing()]
+            if leases:
+                time.sleep(0.005)
+        self.keeper.close()
+
+    def fork(self) -> None:
+        """In a child process: nothing of the parent's is ours."""
+        self._leases_lock = threading.Lock()
+        for lease in list(self._leases):
+            lease.fork()
+        self._leases = weakref.WeakSet()
+        self.keeper = Keeper()
+        self._pid = os.getpid()
+        self._holder = self._fixed_holder or _clock.new_holder()
+        self.carrier.after_fork()
+
+
+class Scope:
+    """Holds a lease for the length of a `with` block. May be entered again, and from many threads."""
+
+    def __init__(self, acquire: Callable[[], Lease]) -> None:
+        self._acquire = acquire
+        self._held = threading.local()
+
+    def __enter__(self) -> Lease:
+        lease = self._acquire()
+        stack: list[Lease] = self._held.__dict__.setdefault("stack", [])
+        stack.append(lease)
+        return lease
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Literal[False]:
+        stack: list[Lease] = self._held.__dict__["stack"]
+        return stack.pop().__exit__(kind, error, trace)
+
+
+_DEFAULT_TTL_US = 30_000_000
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _checked(field: str, check: Callable[..., _R], *args: Any) -> _R:
+    try:
+        return check(*args)
+    except ValueError as error:
+        if len(error.args) == 2:
+            raise ConfigError(*error.args) from None
+        raise
+    except (TypeError, OverflowError) as error:
+        raise ConfigError(field, f"is not right: {error}") from None
+
+
+def _depth_of_caller() -> int:
+    """For a warning to show the line outside of this package that led here."""
+    package = os.path.dirname(__file__)
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == package:
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+def _optional(value: Duration | None, field: str) -> int | None:
+    return None if value is None else micros(value, field)
+
+
+def _ppm(rate_error: float) -> int:
+    ppm = rate_error * 1e6
+    if not 0 <= ppm <= 1e9:
+        raise ConfigError("rate_error", f"must be a share such as 0.01, not {rate_error!r}")
+    return round(ppm)
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store.fork()
+
+
+def _at_exit() -> None:
+    until = time.monotonic() + _EXIT_PATIENCE
+    for store in list(_stores):
+        store.finish(until)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
