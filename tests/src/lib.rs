@@ -1,3 +1,4 @@
 //! The attackers of `tenure-core`: they run the shipped machine, never a copy of it.
 
+pub mod bench;
 pub mod walk;
