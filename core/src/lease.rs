@@ -737,11 +737,11 @@ impl Lease {
         let mut rest_until = fast;
         if let Some(held) = held {
             rest_until = held.acquired_at.after(self.config.settings().min_hold);
-            let gone_at = held.until.after(self.given_up_of(held.ttl));
             self.ledger.enter(Attempt {
                 version: held.version,
                 until: held.until,
-                gone_at,
+                // A renewal under the same version may have landed without a word, just now.
+                gone_at: fast.after(held.ttl),
                 ttl: held.ttl,
                 loose: false,
                 takeover: false,
@@ -1216,11 +1216,6 @@ impl Lease {
     /// The pace at which a lock, which nothing renews, is looked at.
     fn check_interval(&self) -> Span {
         self.config.settings().poll_interval.unwrap_or(Span::from_millis(1_000))
-    }
-
-    /// By how much a holder's time is shorter than the record's.
-    fn given_up_of(&self, ttl: Span) -> Span {
-        self.config.margin(ttl).plus(self.config.max_clock_skew().unwrap_or(Span::ZERO))
     }
 
     /// Whether the store compares a single value, so that a condition cannot list several.

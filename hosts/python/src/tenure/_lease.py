@@ -193,7 +193,7 @@ class Lease:
 
     def _begin(self, ask: Callable[[], Any], observations: Any) -> None:
         try:
-            self._drive(ask(), lambda: self._answer is not None, timeout_us=None)
+            self._drive_until(ask(), lambda: self._answer is not None, None)
         except BaseException:
             # Whatever interrupts it, nothing of ours is to stay behind.
             self._give_up()
@@ -226,17 +226,18 @@ class Lease:
     def _leave_to_keeper(self, step: Any) -> None:
         """Whoever carried a call of it was interrupted, so that no answer comes any more."""
         call, event, wake_at = step
-        awaited = self._core.awaited()
-        if call is None and awaited is not None:
-            call, event, wake_at = self._core.unknown(_clock.reading(), awaited)
         if event is not None:
             self._hear(event)
+        awaited = self._core.awaited()
+        if call is None and awaited is not None:
+            self._leave_to_keeper(self._core.unknown(_clock.reading(), awaited))
+            return
         if call is not None:
             self._store.keeper.carry(self, call)
         self._store.keeper.keep(self, wake_at)
 
     def _drive(self, step: Any, done: Callable[[], bool]) -> None:
-        """As `_drive_until`, bounded by the time of two calls; goes on if it is interrupted."""
+        """Bounded by the time of two calls; if it is interrupted, the keeper goes on."""
         try:
             self._drive_until(step, done, 2 * self._call_timeout_us)
         except BaseException:
@@ -245,9 +246,7 @@ class Lease:
 
     def _drive_until(self, step: Any, done: Callable[[], bool], timeout_us: int | None) -> None:
         """Carries out what the core asks for, in this thread, until `done`. What then remains is the
-        keeper's. Bounded by the time of two calls, unless told otherwise."""
-        if timeout_us == -1:
-            timeout_us = 2 * self._call_timeout_us
+        keeper's."""
         until = None if timeout_us is None else _clock.mono_us() + timeout_us
         while True:
             wake_at = self._carry_all(step)

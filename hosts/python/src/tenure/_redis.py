@@ -97,18 +97,23 @@ class _Redis:
             except Exception as error:
                 return [_error_reply(error)], error
             return [_plain(reply)], None
-        pipeline = self._client.pipeline(transaction=transaction)
+        # Not a transaction of redis-py's, which would decode what it answers.
+        pipeline = self._client.pipeline(transaction=False)
+        if transaction:
+            commands = [("MULTI",), *commands, ("EXEC",)]
         try:
             for command in commands:
-                pipeline.execute_command(*command)
-            try:
-                replies = pipeline.execute(raise_on_error=False)
-            except Exception as error:
-                return [_error_reply(error)], error
+                pipeline.execute_command(*command, NEVER_DECODE=True)
+            replies = pipeline.execute(raise_on_error=False)
+        except Exception as error:
+            return [_error_reply(error)], error
         finally:
             pipeline.reset()
-        first = next((reply for reply in replies if isinstance(reply, Exception)), None)
-        return [_plain(reply) for reply in replies], first
+        if transaction:
+            executed = replies[-1]
+            # Where it was not carried out, what was not understood says why.
+            replies = executed if isinstance(executed, list) else [_first_error(replies) or executed]
+        return [_plain(reply) for reply in replies], _first_error(replies)
 
     def status(self, name: str) -> Status:
         _, status = next(self._statuses([self._prefix + name]))
@@ -181,6 +186,10 @@ _CODES = {
 }
 
 
+def _first_error(replies: list[Any]) -> Exception | None:
+    return next((reply for reply in replies if isinstance(reply, Exception)), None)
+
+
 def _plain(reply: Any) -> Any:
     """A reply as the server gave it, whatever redis-py made of it."""
     if reply is True:
@@ -223,8 +232,10 @@ def _check_client(client: Any) -> None:
         raise ConfigError(
             "client", f"is for a cluster ({kind}), where the fences would be in another slot"
         )
-    if not callable(getattr(client, "execute_command", None)) or not callable(
-        getattr(client, "pipeline", None)
+    if (
+        isinstance(client, type)
+        or not callable(getattr(client, "execute_command", None))
+        or not callable(getattr(client, "pipeline", None))
     ):
         raise ConfigError("client", f"must be a redis.Redis, not {kind}")
     if any(module.startswith("redis.client") for module in modules) and hasattr(client, "watching"):

@@ -145,10 +145,11 @@ class _Run:
             terminal = Terminal()
             supervisor = Supervisor(child, lease, job.limits, signals, guard, terminal, self._say)
             terminal.give_at_start(child.group)
+            # Until it is seen dead, whatever stops us from seeing it.
             self.abandoned = True
             try:
-                child.start(environment.for_command(os.environ, lease, job.limits.ttl, self._place.url))
-                ending = supervisor.run()
+                env = environment.for_command(os.environ, lease, job.limits.ttl, self._place.url)
+                ending = supervisor.run(env)
             finally:
                 terminal.take_back(child.group)
             self.abandoned = not ending.dead

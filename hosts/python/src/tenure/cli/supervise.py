@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,8 +76,11 @@ class Supervisor:
         self._asked_at = math.inf
         self._killed_at = math.inf
 
-    def run(self) -> Ending:
-        """Returns when all of the command is dead, or is not although it was killed."""
+    def run(self, env: Mapping[str, str]) -> Ending:
+        """Starts the command; returns when all of it is dead, or is not although it was killed."""
+        # The guard first: from the start on somebody knows until when it may run.
+        self._watch()
+        self._child.start(env)
         while True:
             self._judge()
             for number in self._signals.wait(self._pause()):
@@ -94,8 +98,7 @@ class Supervisor:
 
     def _judge(self) -> None:
         """Stops the command if it is time to; repeats nothing."""
-        now, remaining = clock.now(), self._lease.remaining()
-        self._guard.watch(self._child.group, now + remaining - self._limits.safety / 2)
+        now, remaining = self._watch()
         if self._killed_at < math.inf:
             return
         if self._lease.lost.is_set() or remaining <= self._limits.safety:
@@ -111,6 +114,12 @@ class Supervisor:
             self._ask()
         if now - self._asked_at >= self._limits.grace:
             self._kill()
+
+    def _watch(self) -> tuple[float, float]:
+        now, remaining = clock.now(), self._lease.remaining()
+        # Later than we do it ourselves: the guard is for when we do not.
+        self._guard.watch(self._child.group, now + remaining - self._limits.safety / 2)
+        return now, remaining
 
     def _pause(self) -> float:
         if self._child.status is not None or self._killed_at < math.inf:
