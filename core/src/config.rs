@@ -17,6 +17,7 @@ use crate::time::Span;
 
 /// How long a record stays valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "finite or not")]
 pub enum Ttl {
     /// For this long after its last write.
@@ -29,6 +30,7 @@ pub enum Ttl {
 
 /// Who may say that a record is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "each is a rule of its own")]
 pub enum Expiry {
     /// A contender that saw it unchanged for its ttl: needs no agreement of clocks.
@@ -46,6 +48,7 @@ pub enum Expiry {
 
 /// How far a version reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "each is a rule of its own")]
 pub enum Versions {
     /// A fresh one at every attempt to write: a record tells which attempt was applied.
@@ -58,6 +61,7 @@ pub enum Versions {
 
 /// How a waiting contender looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_enums, reason = "it reads or it writes")]
 pub enum Polling {
     /// By reading, and writing only when the name may be free: where a refused write costs more.
@@ -67,7 +71,8 @@ pub enum Polling {
 }
 
 /// What a lease can be told. Every field has a default but the ttl.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::exhaustive_structs, reason = "hosts fill it in")]
 pub struct Settings {
     /// How long a record stays valid.

@@ -39,4 +39,6 @@ mod ledger;
 pub mod memory;
 pub mod record;
 pub mod time;
+#[cfg(feature = "trace")]
+pub mod trace;
 pub mod wire;

@@ -12,9 +12,15 @@ use crate::time::{Instant, Slow, Span, Wall};
 /// Fresh at every *attempt*, from the operating system's randomness, so that reading one in a
 /// record tells which attempt was applied. (Stores that compare whole values use one per claim:
 /// [`Versions`](crate::config::Versions).)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Version([u8; 16]);
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(core::str::from_utf8(&self.to_hex()).unwrap_or(""))
+    }
+}
 
 impl Version {
     /// No attempt's version: what a wire reports for a record that has none of ours.

@@ -17,6 +17,7 @@ use crate::dynamodb::{self, Key, OwnedItem, OwnedRow};
 use crate::local::{self, RowTuple};
 use crate::redis::{self, OwnedReply, RedisClient};
 use crate::step::{self, InTheWay};
+use crate::trace::Trace;
 
 pub(crate) struct Joined {
     pub(crate) lease: lease::Lease,
@@ -27,6 +28,7 @@ pub(crate) struct Joined {
     call: Option<Call>,
     who: InTheWay,
     wire: Wire,
+    trace: Option<(Py<Trace>, u32)>,
 }
 
 pub(crate) enum Wire {
@@ -60,6 +62,21 @@ impl Joined {
             call: None,
             who: InTheWay::default(),
             wire,
+            trace: None,
+        }
+    }
+
+    /// Records everything from here on.
+    pub(crate) fn record(&mut self, trace: Py<Trace>) {
+        let settings = *self.lease.config().settings();
+        let number = trace.get().open(&self.name, &self.holder, settings);
+        self.trace = Some((trace, number));
+    }
+
+    /// Before a question that takes a reading.
+    pub(crate) fn asked(&self, now: Now) {
+        if let Some((trace, number)) = &self.trace {
+            trace.get().asked(*number, now);
         }
     }
 
@@ -71,6 +88,9 @@ impl Joined {
         input: Input,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let output = self.lease.handle(now, input);
+        if let Some((trace, number)) = &self.trace {
+            trace.get().handled(*number, now, input, &output);
+        }
         let call = match output.call {
             Some(call) => {
                 self.call = Some(call);

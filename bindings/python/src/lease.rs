@@ -18,6 +18,7 @@ use crate::joined::{Joined, RedisWire, Wire};
 use crate::local::RowTuple;
 use crate::redis::{OwnedReply, RedisClient};
 use crate::step::{Reading, bits, micros, reading};
+use crate::trace::Trace;
 
 /// One contender for one name. Safe to share between threads; every method is short.
 #[pyclass(frozen, module = "tenure._core")]
@@ -227,7 +228,10 @@ impl Lease {
 
     /// `(fence, valid_for_us)` while it is held at this reading, else `None`.
     fn grant(&self, mono_us: u64, wall_us: Option<u64>) -> Option<(Option<u64>, Option<u64>)> {
-        let grant = self.lock().lease.grant(reading(mono_us, wall_us, 0))?;
+        let now = reading(mono_us, wall_us, 0);
+        let mut joined = self.lock();
+        joined.asked(now);
+        let grant = joined.lease.grant(now)?;
         Some((grant.fence.map(|fence| fence.0), micros(grant.valid_for)))
     }
 
@@ -241,6 +245,11 @@ impl Lease {
         }
     }
 
+    /// Records everything that goes in from here on; before the first input.
+    fn record(&self, trace: Py<Trace>) {
+        self.lock().record(trace);
+    }
+
     /// The call whose outcome is awaited; the outcome of any other is ignored.
     fn awaited(&self) -> Option<u32> {
         self.lock().lease.awaited().map(|id| id.0)
@@ -248,7 +257,10 @@ impl Lease {
 
     /// Evidence for a later contender.
     fn observation(&self, mono_us: u64, wall_us: Option<u64>) -> Option<ObservationTuple> {
-        let observation = self.lock().lease.observation(reading(mono_us, wall_us, 0))?;
+        let now = reading(mono_us, wall_us, 0);
+        let mut joined = self.lock();
+        joined.asked(now);
+        let observation = joined.lease.observation(now)?;
         Some((
             format!("{:032x}", observation.identity.0),
             observation.ttl.as_micros(),

@@ -12,6 +12,7 @@ mod local;
 mod redis;
 mod shown;
 mod step;
+mod trace;
 
 use pyo3::prelude::*;
 
@@ -34,6 +35,10 @@ mod _core {
     use super::shown::local_shown;
     #[pymodule_export]
     use super::shown::redis_shown;
+    #[pymodule_export]
+    use super::trace::Trace;
+    #[pymodule_export]
+    use super::trace::trace_lines;
 
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

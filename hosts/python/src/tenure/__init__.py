@@ -27,7 +27,7 @@ from ._observations import Observation, Observations
 from ._redis import redis
 from ._sqlite import sqlite
 from ._status import Status
-from ._store import Scope, Store
+from ._store import Scope, Store, StoreOptions
 
 __all__ = [
     "Busy",
@@ -42,6 +42,7 @@ __all__ = [
     "Status",
     "Store",
     "StoreError",
+    "StoreOptions",
     "TenureError",
     "TenureWarning",
     "__version__",

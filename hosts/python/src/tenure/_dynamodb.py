@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _clock, _core
 from ._carrier import Carried
 from ._durations import Duration, micros
 from ._errors import ConfigError, StoreError
 from ._status import Status, status_of
-from ._store import Store
+from ._store import Store, StoreOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def dynamodb(
@@ -21,11 +24,7 @@ def dynamodb(
     hash_key: str = "leaseId",
     sort_key: tuple[str, str] | None = None,
     max_clock_skew: Duration | None = None,
-    holder: str | None = None,
-    rate_error: float = 0.01,
-    renew_interval: Duration | None = None,
-    poll_interval: Duration | None = None,
-    call_timeout: Duration | None = None,
+    **options: Unpack[StoreOptions],
 ) -> Store:
     """Leases in a DynamoDB table, by a boto3 client: `boto3.client("dynamodb")`.
 
@@ -38,14 +37,7 @@ def dynamodb(
     should declare the same.
     """
     carrier = _DynamoDb(client, table, hash_key, sort_key, max_clock_skew)
-    return Store(
-        carrier,
-        holder=holder,
-        rate_error=rate_error,
-        renew_interval=renew_interval,
-        poll_interval=poll_interval,
-        call_timeout=call_timeout,
-    )
+    return Store(carrier, **options)
 
 
 class _DynamoDb:

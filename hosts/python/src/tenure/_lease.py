@@ -93,6 +93,12 @@ class Lease:
         """Why it was lost, if it was."""
         return None if self._end is None else self._end.reason
 
+    @property
+    def last_error(self) -> BaseException | str | None:
+        """Why the last request failed, as the client raised it or the store put it; `None` if it did
+        not."""
+        return self._cause
+
     # Acting
 
     def renew(self, ttl: Duration | None = None) -> None:
@@ -125,7 +131,7 @@ class Lease:
             self._end = Lost(self.name, self.fence, "released")
         step = self._core.release(_clock.reading())
         self._drive(step, lambda: self._told is not None or self._core.state() == "idle")
-        if self._told == "released" or self._core.state() == "idle":
+        if self._told != "unconfirmed" and self._core.state() == "idle":
             _log.info("released %s", self.name, extra=self._extra())
             return
         raise OutcomeUnknown("release", self._cause)
@@ -260,6 +266,7 @@ class Lease:
                     break
             step = self._core.tick(_clock.reading())
         self._store.keeper.keep(self, wake_at)
+        self._store.flush()
 
     def _carry_all(self, step: Any) -> int | None:
         while True:
@@ -287,6 +294,7 @@ class Lease:
         if call is not None:
             keeper.carry(self, call)
         keeper.keep(self, wake_at)
+        self._store.flush()
 
     def carry_kept(self, keeper: Keeper, call: Any) -> None:
         """Carries out a call that the keeper had queued."""
@@ -322,6 +330,7 @@ class Lease:
                 self._answer = event
             elif kind == "renewed":
                 self._renewals += 1
+                self._cause, self._hint = None, ""
             elif kind in ("released", "handed_over", "unconfirmed"):
                 self._told = kind
             elif kind == "lost":

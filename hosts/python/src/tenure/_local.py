@@ -5,33 +5,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _clock, _core
 from ._carrier import Carried
-from ._durations import Duration
 from ._status import Status, status_of
-from ._store import Store
+from ._store import Store, StoreOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def memory(
-    *,
-    holder: str | None = None,
-    rate_error: float = 0.01,
-    renew_interval: Duration | None = None,
-    poll_interval: Duration | None = None,
-    call_timeout: Duration | None = None,
-) -> Store:
+def memory(**options: Unpack[StoreOptions]) -> Store:
     """Leases between the threads of this process; for tests, and for programs that will have a real
     store elsewhere."""
-    return Store(
-        _Memory(),
-        holder=holder,
-        rate_error=rate_error,
-        renew_interval=renew_interval,
-        poll_interval=poll_interval,
-        call_timeout=call_timeout,
-    )
+    return Store(_Memory(), **options)
 
 
 class _Memory:

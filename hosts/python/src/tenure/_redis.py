@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _clock, _core
 from ._carrier import Carried
-from ._durations import Duration
 from ._errors import ConfigError, StoreError
 from ._status import Status, status_of
-from ._store import Store
+from ._store import Store, StoreOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def redis(
@@ -18,11 +20,7 @@ def redis(
     *,
     prefix: str = "",
     fence: bool = True,
-    holder: str | None = None,
-    rate_error: float = 0.01,
-    renew_interval: Duration | None = None,
-    poll_interval: Duration | None = None,
-    call_timeout: Duration | None = None,
+    **options: Unpack[StoreOptions],
 ) -> Store:
     """Leases in Redis or Valkey, by a redis-py client: `redis.Redis(...)`.
 
@@ -34,14 +32,7 @@ def redis(
     A single primary excludes; a failover can forget a lease that was acquired.
     """
     carrier = _Redis(client, prefix, fence)
-    return Store(
-        carrier,
-        holder=holder,
-        rate_error=rate_error,
-        renew_interval=renew_interval,
-        poll_interval=poll_interval,
-        call_timeout=call_timeout,
-    )
+    return Store(carrier, **options)
 
 
 class _Redis:
@@ -104,15 +95,16 @@ class _Redis:
         try:
             for command in commands:
                 pipeline.execute_command(*command, NEVER_DECODE=True)
-            replies = pipeline.execute(raise_on_error=False)
+            replies: Any = pipeline.execute(raise_on_error=False)
         except Exception as error:
             return [_error_reply(error)], error
         finally:
             pipeline.reset()
         if transaction:
-            executed = replies[-1]
+            executed: Any = replies[-1]
             # Where it was not carried out, what was not understood says why.
-            replies = executed if isinstance(executed, list) else [_first_error(replies) or executed]
+            answered = isinstance(executed, list)
+            replies = cast("list[Any]", executed) if answered else [_first_error(replies) or executed]
         return [_plain(reply) for reply in replies], _first_error(replies)
 
     def status(self, name: str) -> Status:

@@ -8,39 +8,26 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _clock, _core
 from ._carrier import Carried
-from ._durations import Duration
 from ._errors import ConfigError, StoreError
 from ._status import Status, status_of
-from ._store import Store
+from ._store import Store, StoreOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def sqlite(
-    path: str | os.PathLike[str],
-    *,
-    holder: str | None = None,
-    rate_error: float = 0.01,
-    renew_interval: Duration | None = None,
-    poll_interval: Duration | None = None,
-    call_timeout: Duration | None = None,
-) -> Store:
+def sqlite(path: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> Store:
     """Leases in a SQLite file, for the processes of one machine.
 
     They end by the machine's own clock since its start, which all its processes share and nobody can
     set; after a restart of the machine every name is free. A file that was written on another machine,
     or lies on a network file system, is refused.
     """
-    return Store(
-        _Sqlite(Path(path)),
-        holder=holder,
-        rate_error=rate_error,
-        renew_interval=renew_interval,
-        poll_interval=poll_interval,
-        call_timeout=call_timeout,
-    )
+    return Store(_Sqlite(Path(path)), **options)
 
 
 _TABLE = """

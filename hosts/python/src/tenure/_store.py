@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from . import _clock, _core
 from ._carrier import Carrier
@@ -22,6 +22,7 @@ from ._errors import Busy, ConfigError, Lost, TenureWarning
 from ._keeper import Keeper
 from ._lease import Lease
 from ._observations import Observations
+from ._recorder import Recorder
 from ._status import Status
 
 _P = ParamSpec("_P")
@@ -29,6 +30,25 @@ _R = TypeVar("_R")
 
 #: Seconds that the end of the interpreter may wait for what is being undone.
 _EXIT_PATIENCE = 2.0
+
+
+class StoreOptions(TypedDict, total=False):
+    """What every store can be told."""
+
+    #: Who this process is; by default host, process id and random digits.
+    holder: str | None
+    #: By how much a clock may run fast or slow, as a share; 0.01 by default.
+    rate_error: float
+    #: The pace of renewals; a third of the ttl by default.
+    renew_interval: Duration | None
+    #: The longest sleep of a waiting contender; a tenth of the ttl by default, at most a second, or a
+    #: tenth of one where the store itself ends leases.
+    poll_interval: Duration | None
+    #: After how long without an answer a request counts as unknown; a third of the ttl by default, at
+    #: most five seconds.
+    call_timeout: Duration | None
+    #: A file that everything is recorded in that goes into the core; `tenure trace show` reads it.
+    trace: str | os.PathLike[str] | None
 
 
 class Store:
@@ -47,6 +67,7 @@ class Store:
         renew_interval: Duration | None = None,
         poll_interval: Duration | None = None,
         call_timeout: Duration | None = None,
+        trace: str | os.PathLike[str] | None = None,
     ) -> None:
         if holder is not None:
             _checked("holder", _core.check_holder, holder)
@@ -61,6 +82,7 @@ class Store:
         self._poll_interval_us = _optional(poll_interval, "poll_interval")
         self._call_timeout_us = _optional(call_timeout, "call_timeout")
         self._clock_id = _clock.clock_id()
+        self._recorder = None if trace is None else Recorder(trace)
         self._pid = os.getpid()
         self._closed = False
         self._warned = False
@@ -208,6 +230,7 @@ class Store:
                 warnings.warn(f"{lease.name}: {error}", TenureWarning, stacklevel=2)
         self.keeper.close()
         self.carrier.close()
+        self.flush()
 
     def __enter__(self) -> Store:
         return self
@@ -219,6 +242,11 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def flush(self) -> None:
+        """Writes what was recorded to the trace's file, if there is one."""
+        if self._recorder is not None:
+            self._recorder.flush()
 
     def is_foreign_process(self) -> bool:
         """Whether this is a fork of the process that the store was made in."""
@@ -254,6 +282,8 @@ class Store:
         if ttl_us is not None and (patience is None or patience > ttl_us):
             self._warn(f"the ttl of {name!r}")
         core = self.carrier.lease(config, name, self._holder)
+        if self._recorder is not None:
+            core.record(self._recorder.trace)
         lease = Lease(self, core, name, self._holder, config.call_timeout_us, on_lost, on_waiting)
         with self._leases_lock:
             self._leases.add(lease)
@@ -282,6 +312,7 @@ class Store:
             if leases:
                 time.sleep(0.005)
         self.keeper.close()
+        self.flush()
 
     def fork(self) -> None:
         """In a child process: nothing of the parent's is ours."""
@@ -290,6 +321,8 @@ class Store:
             lease.fork()
         self._leases = weakref.WeakSet()
         self.keeper = Keeper()
+        # The file is the parent's.
+        self._recorder = None
         self._pid = os.getpid()
         self._holder = self._fixed_holder or _clock.new_holder()
         self.carrier.after_fork()

@@ -7,7 +7,7 @@ import importlib.metadata
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import tenure
 
@@ -18,6 +18,7 @@ from .list_ import list_
 from .messages import Messages
 from .run import run
 from .status import status
+from .trace import show_trace
 
 Command = Callable[[argparse.Namespace, Messages], int]
 
@@ -104,7 +105,23 @@ def _parser() -> argparse.ArgumentParser:
     broken.add_argument("name", metavar="NAME")
     broken.add_argument("--yes", action="store_true", help="do it; without, only what would be broken is shown")
     broken.add_argument("--json", action="store_true", help="one JSON object")
+
+    _trace_commands(commands)
     return parser
+
+
+def _trace_commands(commands: Any) -> None:
+    """These read a file, and no store."""
+    traces = commands.add_parser("trace", help="read what a store recorded with trace=", allow_abbrev=False)
+    kinds = traces.add_subparsers(metavar="COMMAND", parser_class=_Parser, required=True)
+    show = kinds.add_parser(
+        "show",
+        help="print a trace as a timeline, and replay it",
+        description="Prints a trace as a timeline, and replays it; exit 1 if that gives something else than was recorded.",
+        allow_abbrev=False,
+    )
+    show.set_defaults(act=show_trace)
+    show.add_argument("file", metavar="FILE")
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,8 @@ A command of the user may exit with the same numbers: `--report` tells the two a
 from __future__ import annotations
 
 OK = 0
+DIFFERENT = 1
+"""`tenure trace show`: replaying the trace gives something else than was recorded."""
 FREE = 3
 """`tenure status`: nobody holds it. As `systemctl is-active` says that a unit is not."""
 USAGE = 64
