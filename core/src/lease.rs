@@ -182,7 +182,7 @@ impl Lease {
         if event.is_none() {
             event = self.pass_time(&now);
         }
-        self.ledger.prune(self.clock.fast());
+        self.ledger.prune(now.mono);
         let event = self.finish_undoing(event);
         let call = self.next_call(&now);
         Output { call, event, wake_at: self.wake_at(&now) }
@@ -237,7 +237,7 @@ impl Lease {
             proven_for: self.stood_for(sight),
             clock: self.config.settings().clock,
             mono: now.mono,
-            wall: now.wall,
+            wall: now.wall.zip(self.config.max_clock_skew()).map(|(wall, skew)| wall.after(skew)),
         })
     }
 }
@@ -256,15 +256,15 @@ impl Lease {
                 None
             }
             (Input::Release | Input::Cancel, Phase::Held(held)) => {
-                self.undo(Goal::Release, Some(&held));
+                self.undo(now, Goal::Release, Some(&held));
                 None
             }
             (Input::HandOver, Phase::Held(held)) => {
-                self.undo(Goal::HandOver, Some(&held));
+                self.undo(now, Goal::HandOver, Some(&held));
                 None
             }
             (Input::Release | Input::Cancel, Phase::Acquiring(_)) => {
-                self.undo(Goal::Quiet, None);
+                self.undo(now, Goal::Quiet, None);
                 Some(Event::Cancelled)
             }
             (Input::Observe { observation }, _) => {
@@ -325,7 +325,8 @@ impl Lease {
             now.mono.since(observation.mono)
         } else {
             match (self.config.max_clock_skew(), now.wall, observation.wall) {
-                (Some(skew), Some(to), Some(from)) => to.since(from).minus(skew.times(2)),
+                // The observer's bound is in its reading already.
+                (Some(skew), Some(to), Some(from)) => to.since(from).minus(skew),
                 _ => Span::ZERO,
             }
         };
@@ -369,7 +370,7 @@ impl Lease {
             Phase::Held(held) if fast >= held.until && !held.ended => {
                 let held = *held;
                 let waited = held.failures > 0 || self.flight.is_some();
-                Some(self.lose(&held, self.why_over(&held, waited)))
+                Some(self.lose(now, &held, self.why_over(&held, waited)))
             }
             Phase::Held(held) if fast >= held.at_risk_at() && !held.at_risk_told && !held.ended => {
                 held.at_risk_told = true;
@@ -395,7 +396,7 @@ impl Lease {
             return None;
         }
         let retry_after = self.seen.as_ref().and_then(|sight| self.changes_in(now, sight));
-        self.undo(Goal::Quiet, None);
+        self.undo(now, Goal::Quiet, None);
         Some(match cause {
             Cause::Busy(because) => Event::Busy { because, retry_after },
             Cause::Failed(failure) => Event::Failed { failure },
@@ -409,6 +410,11 @@ impl Lease {
         let not_applied = matches!(outcome, Outcome::Unavailable | Outcome::Denied);
         if not_applied && flight.first {
             self.ledger.strike(flight.attempt);
+        }
+        if let Outcome::Refused { current: Some(record) } | Outcome::Found { record } = outcome
+            && record.holder == Holder::Us
+        {
+            self.ledger.landed(record.version, now.mono);
         }
         match self.phase {
             Phase::Acquiring(acquiring) => self.asked(now, acquiring, flight, outcome),
@@ -444,7 +450,7 @@ impl Lease {
                 // Too late to be a grant, or of an earlier acquire. It stands in the record, so the
                 // next try finds it there, retired, and may replace it at once.
                 _ => {
-                    self.ledger.landed(flight.attempt);
+                    self.ledger.landed(flight.attempt, now.mono);
                     self.ledger.retire_all();
                     acquiring.claim = None;
                     self.try_again(now, acquiring, Failure::Unavailable, Span::ZERO)
@@ -471,7 +477,7 @@ impl Lease {
                 self.judge(now, acquiring, record)
             }
             Outcome::Denied => {
-                self.undo(Goal::Quiet, None);
+                self.undo(now, Goal::Quiet, None);
                 Some(Event::Failed { failure: Failure::Denied })
             }
             Outcome::Unavailable => {
@@ -520,7 +526,6 @@ impl Lease {
             if fast < attempt.until {
                 return Some(self.acquired(&attempt, record.fence));
             }
-            self.ledger.landed(attempt.version);
             self.ledger.retire_all();
             self.look_at(now, record);
             self.phase = Phase::Acquiring(write_now);
@@ -617,11 +622,11 @@ impl Lease {
                 }
                 _ => LostReason::Missing,
             };
-            return Some(self.lose(&held, reason));
+            return Some(self.lose(now, &held, reason));
         }
         match outcome {
             // Whatever was applied, a grant whose time is over does not come back.
-            _ if fast >= held.until => Some(self.lose(&held, self.why_over(&held, true))),
+            _ if fast >= held.until => Some(self.lose(now, &held, self.why_over(&held, true))),
             Outcome::Applied { .. } if flight.write == Write::Renew => {
                 self.ledger.strike_tied();
                 let held = Held {
@@ -670,7 +675,7 @@ impl Lease {
         let fast = self.clock.fast();
         let open = self.ledger.open(record.version);
         if record.holder != Holder::Us || record.version != held.version && open.is_none() {
-            return Some(self.lose(&held, reason_of(record)));
+            return Some(self.lose(now, &held, reason_of(record)));
         }
         if let Some(attempt) = open {
             // Applied after all, and counted from its own sending.
@@ -716,15 +721,15 @@ impl Lease {
         });
     }
 
-    fn lose(&mut self, held: &Held, reason: LostReason) -> Event {
+    fn lose(&mut self, now: &Now, held: &Held, reason: LostReason) -> Event {
         match reason {
             // The record is known not to be ours.
             LostReason::Taken | LostReason::Missing => {
                 self.ledger.strike_tied();
-                self.undo(Goal::Quiet, None);
+                self.undo(now, Goal::Quiet, None);
             }
             LostReason::Expired | LostReason::Paused | LostReason::Unreachable => {
-                self.undo(Goal::Quiet, Some(held));
+                self.undo(now, Goal::Quiet, Some(held));
             }
         }
         Event::Lost { reason, fence: held.fence }
@@ -732,7 +737,7 @@ impl Lease {
 
     /// Retires everything, and goes on to free whatever of it stands, or may yet stand, in the
     /// record.
-    fn undo(&mut self, goal: Goal, held: Option<&Held>) {
+    fn undo(&mut self, now: &Now, goal: Goal, held: Option<&Held>) {
         let fast = self.clock.fast();
         let mut rest_until = fast;
         if let Some(held) = held {
@@ -741,7 +746,7 @@ impl Lease {
                 version: held.version,
                 until: held.until,
                 // A renewal under the same version may have landed without a word, just now.
-                gone_at: fast.after(held.ttl),
+                gone_at: now.mono.after(held.ttl),
                 ttl: held.ttl,
                 loose: false,
                 takeover: false,
@@ -749,7 +754,7 @@ impl Lease {
             });
         }
         self.ledger.retire_all();
-        self.ledger.prune(fast);
+        self.ledger.prune(now.mono);
         let offer = Version::NONE;
         self.phase =
             Phase::Undoing(Undoing { goal, next_at: fast, failures: 0, rest_until, offer });
@@ -839,7 +844,7 @@ impl Lease {
             }
             // The end of a write that was under way when it was given up.
             (Write::Acquire | Write::Takeover | Write::Renew, Outcome::Applied { .. }) => {
-                self.ledger.landed(flight.attempt);
+                self.ledger.landed(flight.attempt, now.mono);
                 self.ledger.prefer(flight.attempt);
                 self.phase = Phase::Undoing(Undoing { next_at: fast, ..undoing });
                 None
@@ -1036,7 +1041,7 @@ impl Lease {
             | CallKind::HandOver { attempt, terms, .. } => {
                 let until = fast.after(terms.valid_for);
                 flight = Flight { attempt, until, ttl: terms.ttl, ..flight };
-                self.enter(&mut flight, takeover);
+                self.enter(now, &mut flight, takeover);
             }
             CallKind::Release { ours, .. } => {
                 // Names the attempt if it is the only one.
@@ -1055,7 +1060,7 @@ impl Lease {
         Call { id, kind, wall: now.wall, give_up_at: now.mono.after(flight.give_up.since(fast)) }
     }
 
-    fn enter(&mut self, flight: &mut Flight, takeover: bool) {
+    fn enter(&mut self, now: &Now, flight: &mut Flight, takeover: bool) {
         if let Phase::Held(held) = self.phase
             && held.version == flight.attempt
         {
@@ -1065,7 +1070,8 @@ impl Lease {
         flight.first = self.ledger.enter(Attempt {
             version: flight.attempt,
             until: flight.until,
-            gone_at: flight.sent.after(flight.ttl),
+            // Looked for until then: on its way for one ttl, and standing for another.
+            gone_at: now.mono.after(flight.ttl.times(2)),
             ttl: flight.ttl,
             loose: matches!(flight.write, Write::Acquire | Write::Takeover),
             takeover,
@@ -1098,17 +1104,23 @@ impl Lease {
                 let end = held.until.min(risk);
                 Some(if self.flight.is_some() { end } else { end.min(held.renew_at) })
             }
-            Phase::Undoing(undoing) if self.flight.is_none() => {
-                let gone_at = self.ledger.next_gone_at().unwrap_or(fast);
-                Some(undoing.next_at.min(gone_at))
-            }
+            Phase::Undoing(undoing) if self.flight.is_none() => Some(undoing.next_at),
             Phase::Undoing(_) => None,
         };
         let at = match (give_up, due) {
-            (Some(give_up), Some(due)) => give_up.min(due),
-            (at, None) | (None, at) => at?,
+            (Some(give_up), Some(due)) => Some(give_up.min(due)),
+            (at, None) | (None, at) => at,
         };
-        (at != Fast::NEVER).then(|| now.mono.after(at.since(fast)))
+        let at = at.filter(|at| *at != Fast::NEVER).map(|at| now.mono.after(at.since(fast)));
+        let gone_at = match self.phase {
+            Phase::Undoing(_) => self.ledger.next_gone_at(),
+            Phase::Idle | Phase::Acquiring(_) | Phase::Held(_) => None,
+        };
+        let gone_at = gone_at.map(|at| at.max(now.mono));
+        match (at, gone_at) {
+            (Some(at), Some(gone_at)) => Some(at.min(gone_at)),
+            (at, None) | (None, at) => at,
+        }
     }
 }
 

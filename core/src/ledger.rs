@@ -7,7 +7,7 @@ use heapless::Vec;
 
 use crate::io::{MOST_VERSIONS, OurVersions};
 use crate::record::Version;
-use crate::time::{Fast, Span};
+use crate::time::{Fast, Instant, Span};
 
 /// One attempt to write that may have been applied, or may yet be.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,9 @@ pub(crate) struct Attempt {
     pub(crate) version: Version,
     /// The deadline of the grant that it gives, counted from its sending.
     pub(crate) until: Fast,
-    /// When its record is over for everybody if nothing renews it.
-    pub(crate) gone_at: Fast,
+    /// Until when it may land, or its record may stand. No grant depends on it, so that it goes by the
+    /// monotonic clock alone: a Unix clock that jumps must not make us forget what to take back.
+    pub(crate) gone_at: Instant,
     /// Its terms' ttl.
     pub(crate) ttl: Span,
     /// It may land although nothing of ours stands in the record: an acquire or a takeover. The
@@ -121,10 +122,12 @@ impl Ledger {
         self.attempts.retain(|a| a.loose);
     }
 
-    /// This attempt was applied: it cannot land a second time while its record stands.
-    pub(crate) fn landed(&mut self, version: Version) {
+    /// This attempt was applied, as late as now for all that is known. It cannot land a second time
+    /// while its record stands, which may be for a ttl from here.
+    pub(crate) fn landed(&mut self, version: Version, now: Instant) {
         for attempt in self.attempts.iter_mut().filter(|a| a.version == version) {
             attempt.loose = false;
+            attempt.gone_at = now.after(attempt.ttl);
         }
     }
 
@@ -135,12 +138,12 @@ impl Ledger {
     }
 
     /// Drops what is retired and over for everybody.
-    pub(crate) fn prune(&mut self, fast: Fast) {
-        self.attempts.retain(|a| !a.retired || a.gone_at > fast);
+    pub(crate) fn prune(&mut self, now: Instant) {
+        self.attempts.retain(|a| !a.retired || a.gone_at > now);
     }
 
     /// When the next attempt is over for everybody.
-    pub(crate) fn next_gone_at(&self) -> Option<Fast> {
+    pub(crate) fn next_gone_at(&self) -> Option<Instant> {
         self.attempts.iter().map(|a| a.gone_at).min()
     }
 

@@ -286,7 +286,8 @@ pub struct Observation {
     pub clock: Option<ClockId>,
     /// The monotonic clock when this was exported.
     pub mono: Instant,
-    /// The Unix clock when this was exported.
+    /// What no machine's Unix clock had passed when this was exported, if its observer declared a
+    /// bound: its own reading and that bound. Another machine counts on from there.
     pub wall: Option<Wall>,
 }
 

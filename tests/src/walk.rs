@@ -2,12 +2,13 @@
 //! that disagree, processes that pause, crash and change their minds. After every step the promises
 //! are checked; a broken one names its seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use tenure_core::config::{Config, Expiry, Settings, Ttl, Versions};
 use tenure_core::io::{Call, CallId, CallKind, Event, Input, LostReason, Outcome, Output, Wait};
 use tenure_core::lease::{Lease, State};
 use tenure_core::memory::{Ends, Row};
+use tenure_core::record::Version;
 use tenure_core::time::{Instant, Now, Span, Wall};
 
 /// How records end, and how versions go, in one walk.
@@ -17,6 +18,8 @@ pub enum Mode {
     Observed,
     /// Judged by observation or by Unix clocks that agree within a bound.
     Bounded,
+    /// Some contenders declare a bound that their clocks keep, others declare none and have none.
+    Mixed,
     /// Ended by the store.
     Store,
     /// Ended by the store, with one version for a whole claim.
@@ -25,19 +28,23 @@ pub enum Mode {
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Observed, Self::Bounded, Self::Store, Self::StorePerClaim];
+    pub const ALL: [Self; 5] =
+        [Self::Observed, Self::Bounded, Self::Mixed, Self::Store, Self::StorePerClaim];
 
-    fn expiry(self) -> Expiry {
+    fn expiry(self, bounded: bool) -> Expiry {
         match self {
             Self::Observed => Expiry::Observed,
-            Self::Bounded => Expiry::Bounded { max_clock_skew: Span::from_micros(SKEW) },
+            Self::Mixed if !bounded => Expiry::Observed,
+            Self::Bounded | Self::Mixed => {
+                Expiry::Bounded { max_clock_skew: Span::from_micros(SKEW) }
+            }
             Self::Store | Self::StorePerClaim => Expiry::Store,
         }
     }
 
     fn ends(self) -> Ends {
         match self {
-            Self::Observed | Self::Bounded => Ends::ByContenders,
+            Self::Observed | Self::Bounded | Self::Mixed => Ends::ByContenders,
             Self::Store | Self::StorePerClaim => Ends::ByStore,
         }
     }
@@ -132,6 +139,8 @@ struct Contender {
     lease: Lease,
     /// How fast its clocks run, in ppm around true time.
     rate: u64,
+    /// Its Unix clock is kept within the declared bound.
+    bounded: bool,
     /// Its wall clock's error against true time, in microseconds.
     wall_error: i64,
     mono_offset: u64,
@@ -145,7 +154,7 @@ struct Contender {
 }
 
 enum Happening {
-    AtStore { from: u32, successor: Option<u32>, call: Call, reply: Reply },
+    AtStore { from: u32, successor: Option<u32>, call: Call, reply: Reply, sent: u64 },
     Completed { to: u32, id: CallId, outcome: Outcome },
     Tick { who: u32, wake: u64 },
 }
@@ -170,6 +179,11 @@ struct World {
     sequence: u64,
     lives: u32,
     last_fence: u64,
+    /// The acquire that landed last, of a contender that was still at it, and when; until that one
+    /// hears of a grant.
+    landed: Option<(u32, Version, u64)>,
+    /// Attempts that reached the store: a copy that lands later is nobody's to take back.
+    carried_out: HashSet<Version>,
     faults: bool,
     verbose: bool,
     tally: Tally,
@@ -191,6 +205,8 @@ impl World {
             sequence: 0,
             lives: 0,
             last_fence: 0,
+            landed: None,
+            carried_out: HashSet::new(),
             faults: true,
             verbose: std::env::var_os("TENURE_VERBOSE").is_some(),
             tally: Tally::default(),
@@ -204,7 +220,13 @@ impl World {
 
     fn be_born(&mut self) -> Contender {
         self.lives += 1;
-        let mut settings = Settings::new(Ttl::For(Span::from_micros(TTL)), self.mode.expiry());
+        let bounded = match self.mode {
+            Mode::Bounded => true,
+            Mode::Mixed => self.random.one_in(2),
+            Mode::Observed | Mode::Store | Mode::StorePerClaim => false,
+        };
+        let mut settings =
+            Settings::new(Ttl::For(Span::from_micros(TTL)), self.mode.expiry(bounded));
         if self.mode == Mode::StorePerClaim {
             settings.versions = Versions::PerClaim;
         }
@@ -215,11 +237,12 @@ impl World {
             settings.min_hold = Span::from_micros(TTL / 2);
         }
         let lease = Lease::new(Config::new(settings).expect("these settings work"));
-        let bound = if self.mode == Mode::Bounded { SKEW / 2 } else { 3_600_000_000 };
+        let bound = if bounded { SKEW / 2 } else { 3_600_000_000 };
         Contender {
             id: self.lives,
             lease,
             rate: rate(&mut self.random),
+            bounded,
             wall_error: self.random.below(bound) as i64 - (bound / 2) as i64,
             mono_offset: self.random.below(1 << 40),
             paused_until: 0,
@@ -237,12 +260,7 @@ impl World {
     fn now(&mut self, at: usize) -> Now {
         let entropy = (u128::from(self.random.bits()) << 64) | u128::from(self.random.bits());
         let c = &self.contenders[at];
-        let wall = if self.mode == Mode::Bounded {
-            // Unix clocks that are kept within the bound.
-            EPOCH + self.time
-        } else {
-            EPOCH + scaled(self.time, c.rate)
-        };
+        let wall = if c.bounded { EPOCH + self.time } else { EPOCH + scaled(self.time, c.rate) };
         Now {
             mono: Instant::from_micros(c.mono_offset + scaled(self.time, c.rate)),
             wall: Some(Wall::from_micros(wall.saturating_add_signed(c.wall_error))),
@@ -272,9 +290,22 @@ impl World {
 
     fn happen(&mut self, happening: Happening) -> Result<(), String> {
         match happening {
-            Happening::AtStore { from, successor, call, reply } => {
+            Happening::AtStore { from, successor, call, reply, sent } => {
                 let now = self.store_now();
                 let outcome = self.row.carry_out(from, successor, &call, now);
+                if let CallKind::Acquire { attempt, .. } | CallKind::Takeover { attempt, .. } =
+                    call.kind
+                {
+                    let copy = !self.carried_out.insert(attempt);
+                    if matches!(outcome, Outcome::Applied { .. }) {
+                        let undoes = |c: &Contender| {
+                            // What lands later than a ttl after its sending is given up by then.
+                            c.id == from && c.lease.state() != State::Idle && self.time < sent + TTL
+                        };
+                        let awaited = !copy && self.contenders.iter().any(undoes);
+                        self.landed = awaited.then_some((from, attempt, self.time));
+                    }
+                }
                 if self.verbose {
                     println!(
                         "{:>12} store: {from} {call:?}\n             => {outcome:?}",
@@ -290,7 +321,7 @@ impl World {
                     Reply::Retried => {
                         let delay = self.delay();
                         let again =
-                            Happening::AtStore { from, successor, call, reply: Reply::Comes };
+                            Happening::AtStore { from, successor, call, reply: Reply::Comes, sent };
                         self.put(self.time + delay, again);
                     }
                     Reply::Lost => {}
@@ -360,7 +391,7 @@ impl World {
                 self.contenders[at].paused_until = self.time + self.random.below(3 * TTL);
                 return Ok(());
             }
-            3 if self.mode != Mode::Bounded => {
+            3 if !self.contenders[at].bounded => {
                 // Read before the step: a clock that stands still and another that goes back within
                 // one stretch is more than the promise bears.
                 self.input(at, Input::Tick)?;
@@ -369,7 +400,7 @@ impl World {
                 Input::Tick
             }
             // A suspended machine: its monotonic clock stood still, which counts for nobody else.
-            4 if self.mode != Mode::Bounded => {
+            4 if !self.contenders[at].bounded => {
                 let gap = self.random.below(2 * TTL);
                 let c = &mut self.contenders[at];
                 let stood = scaled(gap, c.rate);
@@ -394,7 +425,7 @@ impl World {
             37..=39 => {
                 let ttl = Span::from_micros(TTL / 2 + self.random.below(2 * TTL));
                 let terms = self.contenders[at].lease.config().terms(Ttl::For(ttl));
-                Input::Renew { terms: terms.ok().filter(|_| self.mode != Mode::Bounded) }
+                Input::Renew { terms: terms.ok().filter(|_| !self.contenders[at].bounded) }
             }
             40 => Input::Wake,
             41 | 42 => {
@@ -461,11 +492,14 @@ impl World {
         };
         if !(self.faults && self.random.one_in(15)) {
             let arrives = self.time + self.delay();
-            self.put(arrives, Happening::AtStore { from, successor, call, reply });
+            self.put(arrives, Happening::AtStore { from, successor, call, reply, sent: self.time });
         }
         if self.faults && self.random.one_in(12) {
             let arrives = self.time + self.delay();
-            self.put(arrives, Happening::AtStore { from, successor, call, reply: Reply::Lost });
+            self.put(
+                arrives,
+                Happening::AtStore { from, successor, call, reply: Reply::Lost, sent: self.time },
+            );
         }
         // A connection that breaks, or a client that is less patient than the machine.
         if self.faults && self.random.one_in(10) {
@@ -506,6 +540,8 @@ impl World {
                 }
                 self.last_fence = fence;
                 self.contenders[at].fence = Some(fence);
+                let id = self.contenders[at].id;
+                self.landed = self.landed.filter(|(from, ..)| *from != id);
             }
             Event::Renewed { .. } => self.tally.renewed += 1,
             Event::Lost { reason, .. } => {
@@ -549,7 +585,12 @@ impl World {
             let now = self.now(at);
             // A copy is asked, so that asking changes nothing.
             let grant = self.contenders[at].lease.clone().grant(now);
-            let Some(grant) = grant else { continue };
+            let Some(grant) = grant else {
+                // Nothing may report it valid again, even if it was not told yet.
+                let c = &mut self.contenders[at];
+                c.ended = c.ended.max(c.fence.unwrap_or(0));
+                continue;
+            };
             believers += 1;
             let fence = grant.fence.ok_or_else(|| self.broken("a grant without a fence"))?.0;
             let c = &self.contenders[at];
@@ -577,6 +618,7 @@ impl World {
     /// the bound of P6, and leave it free.
     fn heal(&mut self) -> Result<(), String> {
         self.faults = false;
+        let healed_at = self.time;
         self.queue.retain(|_, h| !matches!(h, Happening::AtStore { .. }));
         for at in 0..self.contenders.len() {
             self.contenders[at].paused_until = 0;
@@ -587,6 +629,15 @@ impl World {
             if c.lease.state() != State::Idle {
                 return Err(self.broken("P8: undoing does not end"));
             }
+        }
+        // Whoever gave an acquire up and has a ttl's time left takes back what it may have left.
+        if let (Some((holder, standing, _)), Some((from, version, landed_at))) =
+            (self.row.holder(self.store_now()), self.landed)
+            && self.contenders.iter().any(|c| c.id == from)
+            && (holder, standing) == (from, version)
+            && landed_at + TTL / 2 > healed_at
+        {
+            return Err(self.broken("P4: what was given up keeps the name"));
         }
         let at = 0;
         let settings = *self.contenders[at].lease.config().settings();

@@ -636,6 +636,23 @@ fn an_observation_is_evidence_where_its_clock_is_shared() {
 }
 
 #[test]
+fn a_unix_clock_of_an_observer_that_declared_no_bound_is_no_evidence() {
+    let mut bench = Bench::new(Ends::ByContenders);
+    let (mut a, mut b, mut c) =
+        (Contender::new(1, BOUNDED), Contender::new(2, OBSERVED), Contender::new(3, BOUNDED));
+    bench.hold(&mut a);
+    bench.input(&mut b, acquire(Wait::No));
+    bench.answer(&mut b);
+    let mut now = bench.now();
+    // Far behind, as nobody forbade it.
+    now.wall = Some(Wall::from_millis(1));
+    let observation = b.lease.observation(now).expect("it saw the record");
+    bench.input(&mut c, Input::Observe { observation });
+    bench.input(&mut c, acquire(Wait::No));
+    assert!(matches!(c.asks(), CallKind::Acquire { .. }));
+}
+
+#[test]
 fn an_observation_counts_once_however_often_it_is_taken_in() {
     let settings = Settings::new(Ttl::For(Span::from_millis(TTL)), OBSERVED);
     let settings = Settings { clock: Some(ClockId(5)), ..settings };

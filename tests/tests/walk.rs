@@ -34,7 +34,7 @@ fn walk_all(mode: Mode) {
     ] {
         assert!(count > 0, "{mode:?}: nothing was ever {what}");
     }
-    if matches!(mode, Mode::Observed | Mode::Bounded) {
+    if matches!(mode, Mode::Observed | Mode::Bounded | Mode::Mixed) {
         assert!(tally.takeovers > 0, "{mode:?}: no takeover");
     }
 }
@@ -47,6 +47,11 @@ fn promises_hold_when_expiry_is_observed() {
 #[test]
 fn promises_hold_when_expiry_is_bounded() {
     walk_all(Mode::Bounded);
+}
+
+#[test]
+fn promises_hold_when_only_some_declare_a_bound() {
+    walk_all(Mode::Mixed);
 }
 
 #[test]
