@@ -2,8 +2,8 @@
 //! it. The mutants are made in a copy of the core under `target/`, so that the shipped one stays free
 //! of them: a rule is an expression of its source, and a fault what stands there instead.
 
+use core::fmt::Write as _;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,6 +62,9 @@ const MUTANTS: &[Mutant] = mutants! {
         "lease.rs": "Sight { proven, since: «self.clock.slow()», ..*sight }" => "sight.since";
     }
     import_of_any_clock_counts_on { "lease.rs": "let since_then = if «shares_clock» {" => "true"; }
+    undeclared_observers_wall_is_believed {
+        "lease.rs": "wall: «now.wall.zip(self.config.max_clock_skew()).map(|(wall, skew)| wall.after(skew))»," => "now.wall";
+    }
     undeclared_bound_is_judged {
         "memory.rs": "let (Some(ours), Some(theirs)) = «(terms.max_clock_skew(), held.max_clock_skew)»" => "(terms.max_clock_skew(), held.max_clock_skew.or(Some(Span::ZERO)))";
     }

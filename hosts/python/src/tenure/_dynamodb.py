@@ -200,12 +200,33 @@ def _check_client(client: Any) -> None:
     kind = f"{type(client).__module__}.{type(client).__qualname__}"
     update_item = getattr(client, "update_item", None)
     if hasattr(client, "meta") and hasattr(client.meta, "client"):
-        raise ConfigError("client", f"is a boto3 resource ({kind}); pass its .meta.client")
+        raise ConfigError("client", f"is a boto3 resource ({kind}); pass boto3.client('dynamodb')")
     service = getattr(getattr(getattr(client, "meta", None), "service_model", None), "service_name", "")
     if not callable(update_item) or service != "dynamodb":
         raise ConfigError("client", f"must be boto3.client('dynamodb'), not {kind}")
     if inspect.iscoroutinefunction(update_item) or "aiobotocore" in kind + str(type(client).__mro__):
         raise ConfigError("client", f"is for asyncio ({kind}); this store wants boto3's own client")
+    if _translates(client):
+        raise ConfigError(
+            "client", "is that of a boto3 resource, which puts values otherwise; pass boto3.client('dynamodb')"
+        )
+
+
+def _translates(client: Any) -> bool:
+    """Whether it takes values of Python instead of DynamoDB's, as the client of a resource does."""
+    key = {"name": {"S": "lease"}}
+    parameters = {"TableName": "leases", "Key": key.copy()}
+    try:
+        client.meta.events.emit(
+            "before-parameter-build.dynamodb.GetItem",
+            params=parameters,
+            model=client.meta.service_model.operation_model("GetItem"),
+            context={},
+        )
+    except Exception:
+        # A handler of somebody's that wants a real request: nothing is known by that.
+        return False
+    return parameters["Key"] != key
 
 
 def _patience(client: Any) -> tuple[int | None, bool]:

@@ -131,7 +131,9 @@ class Lease:
             self._end = Lost(self.name, self.fence, "released")
         step = self._core.release(_clock.reading())
         self._drive(step, lambda: self._told is not None or self._core.state() == "idle")
-        if self._told != "unconfirmed" and self._core.state() == "idle":
+        nothing_left = self._told != "unconfirmed" and self._core.state() == "idle"
+        # Released is not idle yet where an earlier request may still arrive.
+        if self._told == "released" or nothing_left:
             _log.info("released %s", self.name, extra=self._extra())
             return
         raise OutcomeUnknown("release", self._cause)
@@ -200,14 +202,14 @@ class Lease:
     def _begin(self, ask: Callable[[], Any], observations: Any) -> None:
         try:
             self._drive_until(ask(), lambda: self._answer is not None, None)
+            if observations is not None:
+                self._keep_observation(observations)
         except BaseException:
             # Whatever interrupts it, nothing of ours is to stay behind.
             self._give_up()
             raise
         answer = self._answer
         assert answer is not None
-        if observations is not None:
-            self._keep_observation(observations)
         if answer[0] == "acquired":
             return
         if answer[0] == "busy":

@@ -21,7 +21,7 @@ from ._durations import Duration, micros, micros_or_forever
 from ._errors import Busy, ConfigError, Lost, TenureWarning
 from ._keeper import Keeper
 from ._lease import Lease
-from ._observations import Observations
+from ._observations import Observation, Observations
 from ._recorder import Recorder
 from ._status import Status
 
@@ -73,15 +73,17 @@ class Store:
             _checked("holder", _core.check_holder, holder)
         self.carrier = carrier
         self.keeper = Keeper()
-        #: Where evidence is kept for later processes, if anywhere.
-        self.observations: Observations | None = None
+        #: Where evidence is kept for later tries; in memory, unless something is put here that
+        #: outlives the process.
+        self.observations: Observations = _Remembered()
         self._fixed_holder = holder
         self._holder = holder or _clock.new_holder()
         self._rate_error_ppm = _ppm(rate_error)
         self._renew_interval_us = _optional(renew_interval, "renew_interval")
         self._poll_interval_us = _optional(poll_interval, "poll_interval")
         self._call_timeout_us = _optional(call_timeout, "call_timeout")
-        self._clock_id = _clock.clock_id()
+        # Where nothing tells whose clock it is, it is this process's alone.
+        self._clock_id = _clock.clock_id() or int.from_bytes(os.urandom(16), "big")
         self._recorder = None if trace is None else Recorder(trace)
         self._pid = os.getpid()
         self._closed = False
@@ -317,6 +319,9 @@ class Store:
     def fork(self) -> None:
         """In a child process: nothing of the parent's is ours."""
         self._leases_lock = threading.Lock()
+        if isinstance(self.observations, _Remembered):
+            # Another thread of the parent may have been writing there.
+            self.observations = _Remembered()
         for lease in list(self._leases):
             lease.fork()
         self._leases = weakref.WeakSet()
@@ -326,6 +331,29 @@ class Store:
         self._pid = os.getpid()
         self._holder = self._fixed_holder or _clock.new_holder()
         self.carrier.after_fork()
+
+
+class _Remembered:
+    """The last observations of this process, so that one try after the other sees a ttl pass."""
+
+    _MOST = 1024
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Observation] = {}
+        self._lock = threading.Lock()
+
+    def load(self, name: str) -> Observation | None:
+        return self._seen.get(name)
+
+    def save(self, name: str, observation: Observation) -> None:
+        with self._lock:
+            self._seen.pop(name, None)
+            self._seen[name] = observation
+            if len(self._seen) > self._MOST:
+                del self._seen[next(iter(self._seen))]
+
+    def forget(self, name: str) -> None:
+        self._seen.pop(name, None)
 
 
 class Scope:
