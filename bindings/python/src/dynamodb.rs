@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyTuple};
 use tenure_core::io::Call;
 use tenure_core::wire::Texts;
 use tenure_core::wire::dynamodb::{
-    self as wire, Attribute, Item, Operation, Request, RowTexts, Schema, Value,
+    self as wire, Attribute, Item, Operation, RowTexts, Schema, Value,
 };
 
 /// A table's key, owned.
@@ -55,54 +55,81 @@ impl OwnedRow {
     }
 }
 
-/// `(operation, parameters)`, or `None` if the call cannot be put.
-pub(crate) fn request<'py>(
-    py: Python<'py>,
+/// A request, owned. Python's values are made of it when no lock is held: making them can run
+/// anything, from a garbage collection on.
+pub(crate) struct OwnedRequest {
+    operation: Operation,
+    key: Vec<(String, String)>,
+    condition: &'static str,
+    update: &'static str,
+    names: Vec<(&'static str, String)>,
+    values: Vec<(&'static str, &'static str, String)>,
+    consistent: bool,
+}
+
+/// `None` if the call cannot be put.
+pub(crate) fn request(
     key: &Key,
     texts: &Texts<'_>,
     row: &OwnedRow,
     call: &Call,
-) -> PyResult<Option<Bound<'py, PyTuple>>> {
+) -> Option<OwnedRequest> {
     let schema = key.schema();
-    let Some(request) = wire::lower(&schema, texts, Some(row.texts()), call) else {
-        return Ok(None);
+    let request = wire::lower(&schema, texts, Some(row.texts()), call)?;
+    let value = |value: &Value<'_>| match value {
+        Value::Number(number) => ("N", number.to_string()),
+        Value::NumberText(text) => ("N", (*text).to_owned()),
+        Value::Text(text) => ("S", (*text).to_owned()),
+        Value::Version(text) => ("S", text.as_str().to_owned()),
     };
-    let parameters = parameters(py, &request)?;
-    (request.operation.name(), parameters).into_pyobject(py).map(Some)
+    let owned = |text: &str| text.to_owned();
+    Some(OwnedRequest {
+        operation: request.operation,
+        key: request.key.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
+        condition: request.condition,
+        update: request.update,
+        names: request.names.iter().map(|(place, name)| (*place, owned(name))).collect(),
+        values: request
+            .values
+            .iter()
+            .map(|(place, of)| {
+                let (kind, text) = value(of);
+                (*place, kind, text)
+            })
+            .collect(),
+        consistent: request.consistent,
+    })
 }
 
-fn parameters<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
-    let parameters = PyDict::new(py);
-    let key = PyDict::new(py);
-    for (name, value) in &request.key {
-        key.set_item(name, attribute(py, "S", value)?)?;
+impl OwnedRequest {
+    /// `(operation, parameters)`.
+    pub(crate) fn into_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let parameters = PyDict::new(py);
+        let key = PyDict::new(py);
+        for (name, value) in &self.key {
+            key.set_item(name, attribute(py, "S", value)?)?;
+        }
+        parameters.set_item("Key", key)?;
+        if self.operation == Operation::GetItem {
+            parameters.set_item("ConsistentRead", self.consistent)?;
+        } else {
+            parameters.set_item("UpdateExpression", self.update)?;
+            parameters.set_item("ConditionExpression", self.condition)?;
+            let names = PyDict::new(py);
+            for (placeholder, name) in &self.names {
+                names.set_item(placeholder, name)?;
+            }
+            parameters.set_item("ExpressionAttributeNames", names)?;
+            let values = PyDict::new(py);
+            for (placeholder, kind, text) in &self.values {
+                values.set_item(placeholder, attribute(py, kind, text)?)?;
+            }
+            parameters.set_item("ExpressionAttributeValues", values)?;
+            parameters.set_item("ReturnValues", "ALL_NEW")?;
+            parameters.set_item("ReturnValuesOnConditionCheckFailure", "ALL_OLD")?;
+        }
+        (self.operation.name(), parameters).into_pyobject(py)
     }
-    parameters.set_item("Key", key)?;
-    if request.operation == Operation::GetItem {
-        parameters.set_item("ConsistentRead", request.consistent)?;
-        return Ok(parameters);
-    }
-    parameters.set_item("UpdateExpression", request.update)?;
-    parameters.set_item("ConditionExpression", request.condition)?;
-    let names = PyDict::new(py);
-    for (placeholder, name) in &request.names {
-        names.set_item(placeholder, name)?;
-    }
-    parameters.set_item("ExpressionAttributeNames", names)?;
-    let values = PyDict::new(py);
-    for (placeholder, value) in &request.values {
-        let value = match value {
-            Value::Number(number) => attribute(py, "N", &number.to_string())?,
-            Value::NumberText(text) => attribute(py, "N", text)?,
-            Value::Text(text) => attribute(py, "S", text)?,
-            Value::Version(text) => attribute(py, "S", text.as_str())?,
-        };
-        values.set_item(placeholder, value)?;
-    }
-    parameters.set_item("ExpressionAttributeValues", values)?;
-    parameters.set_item("ReturnValues", "ALL_NEW")?;
-    parameters.set_item("ReturnValuesOnConditionCheckFailure", "ALL_OLD")?;
-    Ok(parameters)
 }
 
 fn attribute<'py>(py: Python<'py>, kind: &str, value: &str) -> PyResult<Bound<'py, PyDict>> {

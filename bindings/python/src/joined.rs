@@ -80,59 +80,45 @@ impl Joined {
         }
     }
 
-    /// `(call, event, wake_at_us)`; a call is `(id, give_up_at_us, request)`.
-    pub(crate) fn handle<'py>(
-        &mut self,
-        py: Python<'py>,
-        now: Now,
-        input: Input,
-    ) -> PyResult<Bound<'py, PyTuple>> {
+    pub(crate) fn handle(&mut self, now: Now, input: Input) -> Stepped {
         let output = self.lease.handle(now, input);
         if let Some((trace, number)) = &self.trace {
             trace.get().handled(*number, now, input, &output);
         }
-        let call = match output.call {
-            Some(call) => {
-                self.call = Some(call);
-                if let Wire::Redis(wire) = &mut self.wire {
-                    wire.tried = Tried::default();
-                }
-                Some(self.put(py, &call)?)
+        let call = output.call.map(|call| {
+            self.call = Some(call);
+            if let Wire::Redis(wire) = &mut self.wire {
+                wire.tried = Tried::default();
             }
-            None => None,
-        };
-        let event: Option<Event> = output.event;
-        let event = event.map(|event| step::event(py, event, &self.who)).transpose()?;
-        (call, event, output.wake_at.map(Instant::as_micros)).into_pyobject(py)
+            self.put(&call)
+        });
+        let event = output.event.map(|event| (event, self.who.clone()));
+        Stepped { call, event, wake_at: output.wake_at }
     }
 
     /// The call in flight once more, in another form of its request.
-    pub(crate) fn same_call<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let call = match self.call {
-            Some(call) => Some(self.put(py, &call)?),
-            None => None,
-        };
-        (call, None::<u8>, None::<u64>).into_pyobject(py)
+    pub(crate) fn same_call(&mut self) -> Stepped {
+        let call = self.call.map(|call| self.put(&call));
+        Stepped { call, event: None, wake_at: None }
     }
 
-    fn put<'py>(&mut self, py: Python<'py>, call: &Call) -> PyResult<Bound<'py, PyTuple>> {
+    fn put(&mut self, call: &Call) -> Put {
         let texts =
             Texts { name: &self.name, holder: &self.holder, successor: self.successor.as_deref() };
         let request = match &mut self.wire {
             Wire::DynamoDb { key, row } => {
-                dynamodb::request(py, key, &texts, row, call)?.map(Bound::into_any)
+                dynamodb::request(key, &texts, row, call).map(Request::DynamoDb)
             }
-            Wire::Local { .. } => Some(self.name.as_str().into_pyobject(py)?.into_any()),
+            Wire::Local { .. } => Some(Request::Local(self.name.clone())),
             Wire::Redis(wire) => {
                 let client = wire.client.get().lock();
                 let seen = wire.seen.as_deref();
                 let request = client.lower(&texts, &wire.fence_key, seen, call, wire.tried, false);
                 wire.sent = request.as_ref().map(|request| request.sent);
-                let request = request.map(|request| redis::request(py, &request)).transpose()?;
-                request.map(Bound::into_any)
+                request.map(|request| Request::Redis(redis::OwnedRequest::new(&request)))
             }
         };
-        (call.id.0, call.give_up_at.as_micros(), request).into_pyobject(py)
+        Put { id: call.id, give_up_at: call.give_up_at, request }
     }
 
     pub(crate) fn read_item(
@@ -237,13 +223,59 @@ impl Joined {
     }
 
     /// What a later takeover is to name.
-    pub(crate) fn saw(&mut self, raw: &Bound<'_, PyAny>) -> PyResult<()> {
-        match &mut self.wire {
-            Wire::DynamoDb { row, .. } => *row = OwnedRow::from_parts(raw.extract()?),
-            Wire::Redis(wire) => wire.seen = raw.extract()?,
-            Wire::Local { .. } => {}
+    pub(crate) fn saw(&mut self, raw: Raw) {
+        match (&mut self.wire, raw) {
+            (Wire::DynamoDb { row, .. }, Raw::Row(parts)) => *row = OwnedRow::from_parts(parts),
+            (Wire::Redis(wire), Raw::Value(value)) => wire.seen = Some(value),
+            _ => {}
         }
-        Ok(())
+    }
+}
+
+/// What the host kept of a record that was shown, to name it again.
+#[derive(FromPyObject)]
+pub(crate) enum Raw {
+    Value(Vec<u8>),
+    Row((Option<String>, Option<String>, Option<String>)),
+}
+
+/// An answer of the machine that holds nothing of Python's, so that it can be made under the lock.
+pub(crate) struct Stepped {
+    call: Option<Put>,
+    event: Option<(Event, InTheWay)>,
+    wake_at: Option<Instant>,
+}
+
+struct Put {
+    id: CallId,
+    give_up_at: Instant,
+    request: Option<Request>,
+}
+
+enum Request {
+    DynamoDb(dynamodb::OwnedRequest),
+    Local(String),
+    Redis(redis::OwnedRequest),
+}
+
+impl Stepped {
+    /// `(call, event, wake_at_us)`; a call is `(id, give_up_at_us, request)`.
+    pub(crate) fn into_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let call = self.call.map(|put| put.into_python(py)).transpose()?;
+        let event = self.event.map(|(event, who)| step::event(py, event, &who)).transpose()?;
+        (call, event, self.wake_at.map(Instant::as_micros)).into_pyobject(py)
+    }
+}
+
+impl Put {
+    fn into_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let request = match self.request {
+            None => None,
+            Some(Request::DynamoDb(request)) => Some(request.into_python(py)?.into_any()),
+            Some(Request::Local(name)) => Some(name.into_pyobject(py)?.into_any()),
+            Some(Request::Redis(request)) => Some(request.into_python(py)?.into_any()),
+        };
+        (self.id.0, self.give_up_at.as_micros(), request).into_pyobject(py)
     }
 }
 

@@ -14,7 +14,7 @@ use tenure_core::wire::dynamodb as dynamodb_wire;
 
 use crate::config::{Config, invalid, ttl};
 use crate::dynamodb::{Key, OwnedItem, OwnedRow};
-use crate::joined::{Joined, RedisWire, Wire};
+use crate::joined::{Joined, Raw, RedisWire, Wire};
 use crate::local::RowTuple;
 use crate::redis::{OwnedReply, RedisClient};
 use crate::step::{Reading, bits, micros, reading};
@@ -109,10 +109,12 @@ impl Lease {
         py: Python<'py>,
         now: Reading,
         identity: &str,
-        raw: &Bound<'py, PyAny>,
+        raw: Option<Raw>,
     ) -> Stepped<'py> {
         let seen = Identity(bits(identity)?);
-        self.lock().saw(raw)?;
+        if let Some(raw) = raw {
+            self.lock().saw(raw);
+        }
         self.input(py, now.0, Input::Break { seen })
     }
 
@@ -202,7 +204,10 @@ impl Lease {
         match outcome {
             Some(outcome) => self.completed(py, now.0, call_id, outcome),
             // To be put in another form.
-            None => self.lock().same_call(py),
+            None => {
+                let step = self.lock().same_call();
+                step.into_python(py)
+            }
         }
     }
 
@@ -287,7 +292,9 @@ impl Lease {
     }
 
     fn input<'py>(&self, py: Python<'py>, now: Now, input: Input) -> Stepped<'py> {
-        self.lock().handle(py, now, input)
+        let step = self.lock().handle(now, input);
+        // Only now, without the lock: making values of Python can run anything.
+        step.into_python(py)
     }
 
     fn completed<'py>(

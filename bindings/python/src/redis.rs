@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use tenure_core::wire::redis::{Redis, Reply, Request};
+use tenure_core::wire::redis::{Arg, Redis, Reply, Request};
 
 /// What was learned about one client, shared by its leases.
 #[pyclass(frozen, module = "tenure._core")]
@@ -26,22 +26,32 @@ impl RedisClient {
     }
 }
 
-/// `(commands, transaction)`.
-pub(crate) fn request<'py>(
-    py: Python<'py>,
-    request: &Request<'_>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let commands = PyList::empty(py);
-    for command in &request.commands {
-        let args = PyList::empty(py);
-        for arg in command.args() {
+/// A request, owned: the arguments of each command, and whether they are one transaction.
+pub(crate) struct OwnedRequest {
+    commands: Vec<Vec<Vec<u8>>>,
+    transaction: bool,
+}
+
+impl OwnedRequest {
+    pub(crate) fn new(request: &Request<'_>) -> Self {
+        let bytes = |arg: &Arg<'_>| {
             let mut bytes = Vec::new();
             arg.write(|part| bytes.extend_from_slice(part));
-            args.append(PyBytes::new(py, &bytes))?;
-        }
-        commands.append(args)?;
+            bytes
+        };
+        let commands =
+            request.commands.iter().map(|c| c.args().iter().map(bytes).collect()).collect();
+        Self { commands, transaction: request.transaction }
     }
-    (commands, request.transaction).into_pyobject(py)
+
+    /// `(commands, transaction)`.
+    pub(crate) fn into_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let commands = PyList::empty(py);
+        for command in &self.commands {
+            commands.append(PyList::new(py, command.iter().map(|arg| PyBytes::new(py, arg)))?)?;
+        }
+        (commands, self.transaction).into_pyobject(py)
+    }
 }
 
 /// A reply, copied: `None`, an integer, bytes or text, a list, or `(text,)` for an error.

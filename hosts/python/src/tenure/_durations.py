@@ -38,7 +38,10 @@ def micros(value: Duration, field: str) -> int:
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(field, f"must be seconds, a timedelta or a text such as '30s', not {value!r}")
     else:
-        seconds = float(value)
+        try:
+            seconds = float(value)
+        except OverflowError:
+            seconds = math.inf
     if math.isnan(seconds) or seconds < 0:
         raise ConfigError(field, f"must not be {value!r}")
     if seconds > 1e12:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 
 class TenureError(Exception):
@@ -116,6 +117,21 @@ class ConfigError(TenureError, ValueError):
 
 class TenureWarning(UserWarning):
     """Something that will work until it matters."""
+
+
+_R = TypeVar("_R")
+
+
+def checked(field: str, ask: Callable[..., _R], *arguments: Any) -> _R:
+    """Asks the core, whose `ValueError(field, why)` becomes a `ConfigError`."""
+    try:
+        return ask(*arguments)
+    except (TypeError, OverflowError, UnicodeError) as error:
+        raise ConfigError(field, f"is not right: {ascii(str(error))}") from None
+    except ValueError as error:
+        if len(error.args) == 2:
+            raise ConfigError(*error.args) from None
+        raise
 
 
 def _describe(cause: BaseException | str) -> str:

@@ -3,6 +3,10 @@
 Two threads, started when the first lease needs them and ended when none does. One only watches the
 clock; it never waits for a store, so that a lease is told to be lost at its deadline even while a
 call hangs. The other one carries out the calls of all leases.
+
+A signal handler may raise at any instant of the main thread. So what the threads share is guarded by
+plain locks, which `with` takes and gives back in one step each, and signalled through queues that are
+one step too; a `Condition` is neither.
 """
 
 from __future__ import annotations
@@ -10,8 +14,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import queue
 import threading
-from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _clock
@@ -23,6 +28,8 @@ _log = logging.getLogger("tenure")
 
 #: Seconds that a thread waits for work before it ends.
 _IDLE = 2.0
+#: Below so many entries the schedule is not worth tidying.
+_FEW = 256
 
 
 class Keeper:
@@ -30,96 +37,110 @@ class Keeper:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wakes = threading.Condition(self._lock)
-        self._work = threading.Condition(self._lock)
-        # (due_us, tie, lease): an early tick is harmless, so that nothing is ever taken out.
+        # (due_us, tie, lease). An entry whose lease is due at another time by now is void.
         self._due: list[tuple[int, int, Lease]] = []
         self._ties = itertools.count()
-        self._calls: deque[tuple[Lease, Any]] = deque()
+        self._tidy_at = _FEW
+        self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Lease, Any] | None] = queue.SimpleQueue()
         self._watching = False
         self._working = False
         self._closed = False
 
     def keep(self, lease: Lease, wake_at_us: int | None) -> None:
-        """Ticks this lease then, or before."""
-        if wake_at_us is None:
-            return
+        """Ticks this lease then, or before; with `None`, not at all until it is asked for again."""
         with self._lock:
-            if self._closed or (lease.due_us is not None and lease.due_us <= wake_at_us):
+            if wake_at_us is None or self._closed:
+                if lease.is_idle():
+                    lease.due_us = None
+                return
+            if lease.due_us is not None and lease.due_us <= wake_at_us:
                 return
             lease.due_us = wake_at_us
             heapq.heappush(self._due, (wake_at_us, next(self._ties), lease))
+            if len(self._due) > self._tidy_at:
+                self._due = [entry for entry in self._due if entry[2].due_us == entry[0]]
+                heapq.heapify(self._due)
+                self._tidy_at = max(_FEW, 2 * len(self._due))
             if not self._watching:
-                self._watching = True
                 self._start(self._watch, "tenure-watch")
+                self._watching = True
             elif self._due[0][2] is lease:
-                self._wakes.notify()
+                self._nudges.put(None)
 
     def carry(self, lease: Lease, call: Any) -> None:
         """Has a call carried out."""
         with self._lock:
             if self._closed:
                 return
-            self._calls.append((lease, call))
             if not self._working:
-                self._working = True
                 self._start(self._carry_calls, "tenure-renew")
-            else:
-                self._work.notify()
+                self._working = True
+            self._calls.put((lease, call))
 
     def close(self) -> None:
         """Ends the threads once they are through with what they do. Nothing is kept any more."""
         with self._lock:
             self._closed = True
             self._due.clear()
-            self._calls.clear()
-            self._wakes.notify_all()
-            self._work.notify_all()
+            self._nudges.put(None)
+            self._calls.put(None)
 
     @staticmethod
-    def _start(target: Any, name: str) -> None:
+    def _start(target: Callable[[], None], name: str) -> None:
         threading.Thread(target=target, name=name, daemon=True).start()
 
     def _watch(self) -> None:
-        while (lease := self._next_due()) is not None:
+        while not self._closed:
+            with self._lock:
+                lease, wait = self._next_due()
+            if lease is None:
+                try:
+                    # No platform waits longer than an hour at once for sure.
+                    self._nudges.get(timeout=_IDLE if wait is None else min(wait, 3600.0))
+                except queue.Empty:
+                    if wait is None and self._ends_watch():
+                        return
+                continue
             try:
                 lease.tick(self)
             except Exception:
                 # A lease that cannot be ticked still ends by itself; the others go on.
                 _log.exception("tenure: keeping %r failed", lease.name)
 
-    def _next_due(self) -> Lease | None:
+    def _ends_watch(self) -> bool:
         with self._lock:
-            while not self._closed:
-                wait = _IDLE
-                if self._due:
-                    due_us, _, lease = self._due[0]
-                    wait = (due_us - _clock.mono_us()) / 1e6
-                    if wait <= 0:
-                        heapq.heappop(self._due)
-                        if lease.due_us == due_us:
-                            lease.due_us = None
-                        return lease
-                # A waiting thread cannot wait longer than the platform's longest time-out.
-                if not self._wakes.wait(min(wait, 3600.0)) and not self._due:
-                    break
-            self._watching = False
-            return None
+            self._watching = bool(self._due)
+            return not self._watching
+
+    def _next_due(self) -> tuple[Lease | None, float | None]:
+        while self._due:
+            due_us, _, lease = self._due[0]
+            wait = (due_us - _clock.mono_us()) / 1e6
+            if lease.due_us != due_us:
+                heapq.heappop(self._due)
+            elif wait > 0:
+                return None, wait
+            else:
+                heapq.heappop(self._due)
+                lease.due_us = None
+                return lease, 0.0
+        return None, None
 
     def _carry_calls(self) -> None:
-        while (task := self._next_call()) is not None:
+        while not self._closed:
+            try:
+                task = self._calls.get(timeout=_IDLE)
+            except queue.Empty:
+                with self._lock:
+                    if self._calls.empty():
+                        self._working = False
+                        return
+                continue
+            if task is None:
+                continue
             lease, call = task
             try:
                 lease.carry_kept(self, call)
             except Exception:
                 _log.exception("tenure: a call for %r failed", lease.name)
-
-    def _next_call(self) -> tuple[Lease, Any] | None:
-        with self._lock:
-            while not self._closed:
-                if self._calls:
-                    return self._calls.popleft()
-                if not self._work.wait(_IDLE) and not self._calls:
-                    break
-            self._working = False
-            return None

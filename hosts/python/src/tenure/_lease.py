@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _clock, _core
 from ._durations import Duration, micros, micros_or_forever
-from ._errors import Busy, ConfigError, Lost, OutcomeUnknown, StoreError, TenureError
+from ._errors import Busy, ConfigError, checked, Lost, OutcomeUnknown, StoreError, TenureError
 from ._observations import Observation
+from ._signal import Signal
 
 if TYPE_CHECKING:
     from ._keeper import Keeper
@@ -41,7 +42,8 @@ class Lease:
         self._call_timeout_us = call_timeout_us
         self._on_lost = on_lost
         self._on_waiting = on_waiting
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = Signal()
         self._end: Lost | None = None
         self._answer: tuple[Any, ...] | None = None
         self._renewals = 0
@@ -58,7 +60,7 @@ class Lease:
         #: it along with every protected write, and let the resource refuse smaller ones.
         self.fence: int | None = None
         #: Set as soon as the lease is known to be lost.
-        self.lost = threading.Event()
+        self.lost: threading.Event = Signal()
 
     def __repr__(self) -> str:
         state = "held" if self.remaining() > 0 else self.lost_reason or "not held"
@@ -72,7 +74,7 @@ class Lease:
         as its time-out."""
         if self._end is not None:
             return 0.0
-        grant = self._core.grant(_clock.mono_us(), _clock.wall_us())
+        grant = self._core.grant(*_clock.clocks())
         if grant is None:
             return 0.0
         return float("inf") if grant[1] is None else grant[1] / 1e6
@@ -112,7 +114,7 @@ class Lease:
         new_ttl = None if ttl is None else (micros_or_forever(ttl, "ttl"),)
         before = self._renewals
         self._cause, self._hint = None, ""
-        step = _configured(lambda: self._core.renew(_clock.reading(), new_ttl))
+        step = checked("ttl", self._core.renew, _clock.reading(), new_ttl)
         self._drive(step, lambda: self._renewals > before or self._end is not None)
         self._raise_if_over()
         if self._renewals == before:
@@ -124,7 +126,7 @@ class Lease:
         Raises `OutcomeUnknown` if the store did not confirm it in time: the release goes on in the
         background, and the record ends with its ttl at the latest.
         """
-        with self._changed:
+        with self._lock:
             if self._given_up or self._end is not None:
                 return
             self._given_up = True
@@ -146,11 +148,9 @@ class Lease:
         confirm it in time.
         """
         self._raise_if_over()
-        try:
-            _core.check_holder(to)
-        except ValueError as error:
-            raise ConfigError("to", error.args[1]) from None
-        with self._changed:
+        checked("to", _core.check_holder, to)
+        with self._lock:
+            self._raise_if_over()
             self._given_up = True
             self._end = Lost(self.name, self.fence, "released")
         step = self._core.hand_over(_clock.reading(), to)
@@ -160,6 +160,15 @@ class Lease:
         if self._told == "lost":
             raise Lost(self.name, self.fence, "expired")
         raise OutcomeUnknown("hand_over", self._cause)
+
+    def __copy__(self) -> Lease:
+        raise TypeError("a lease cannot be copied: there is one holder")
+
+    def __deepcopy__(self, memo: object) -> Lease:
+        raise TypeError("a lease cannot be copied: there is one holder")
+
+    def __reduce__(self) -> str:
+        raise TypeError("a lease cannot be pickled: it is held by this process; hand_over it")
 
     def __enter__(self) -> Lease:
         return self
@@ -212,6 +221,8 @@ class Lease:
         assert answer is not None
         if answer[0] == "acquired":
             return
+        if answer[0] == "cancelled":
+            raise ConfigError("store", "was closed meanwhile")
         if answer[0] == "busy":
             _, because, retry_us, holder, fence = answer
             _log.debug("%s is busy: held by %s", self.name, holder, extra=self._extra())
@@ -219,14 +230,14 @@ class Lease:
         raise self._store_error("acquire", unknown=answer[-1] == "unknown")
 
     def _keep_observation(self, observations: Any) -> None:
-        seen = self._core.observation(_clock.mono_us(), _clock.wall_us())
+        seen = self._core.observation(*_clock.clocks())
         if seen is None:
             observations.forget(self.name)
         else:
             observations.save(self.name, Observation(*seen))
 
     def _give_up(self) -> None:
-        with self._changed:
+        with self._lock:
             self._given_up = True
             self._end = self._end or Lost(self.name, self.fence, "released")
         self._leave_to_keeper(self._core.cancel(_clock.reading()))
@@ -258,14 +269,16 @@ class Lease:
         until = None if timeout_us is None else _clock.mono_us() + timeout_us
         while True:
             wake_at = self._carry_all(step)
-            with self._changed:
-                if not done():
-                    now = _clock.mono_us()
-                    ends = [at for at in (wake_at, until) if at is not None]
-                    # Another thread may be carrying a call of this lease; its end is notified.
-                    self._changed.wait(max(0.0, (min(ends) - now) / 1e6) if ends else None)
-                if done() or (until is not None and _clock.mono_us() >= until):
-                    break
+            if not done():
+                now = _clock.mono_us()
+                ends = [at for at in (wake_at, until) if at is not None]
+                # Another thread may be carrying a call of this lease; its end is signalled.
+                self._changed.wait(max(0.0, (min(ends) - now) / 1e6) if ends else None)
+            if done() or (until is not None and _clock.mono_us() >= until):
+                break
+            if self._end is not None and self._end.reason == "forked":
+                # This is a child by now, and what was asked for is its parent's.
+                raise self._end
             step = self._core.tick(_clock.reading())
         self._store.keeper.keep(self, wake_at)
         self._store.flush()
@@ -309,14 +322,19 @@ class Lease:
                 self._hear(event)
             keeper.keep(self, wake_at)
 
+    def is_idle(self) -> bool:
+        """Whether there is nothing more to do for it."""
+        return self._core.state() == "idle"
+
     def is_undoing(self) -> bool:
         """Whether something that was given up may still have to be taken back."""
         return self._given_up and self._core.state() == "releasing"
 
     def fork(self) -> None:
         """In a child process: the lease is the parent's."""
-        self._changed = threading.Condition()
-        self.lost = threading.Event()
+        self._lock = threading.Lock()
+        self._changed = Signal()
+        self.lost = Signal()
         self._given_up = True
         self._end = self._end or Lost(self.name, self.fence, "forked")
         self.lost.set()
@@ -324,7 +342,7 @@ class Lease:
     def _hear(self, event: tuple[Any, ...]) -> None:
         kind = event[0]
         lost: Lost | None = None
-        with self._changed:
+        with self._lock:
             if kind == "acquired":
                 self._answer = event
                 self.fence = event[1]
@@ -339,7 +357,7 @@ class Lease:
                 self._told = kind
                 if self._end is None:
                     lost = self._end = Lost(self.name, self.fence, event[1], event[3])
-            self._changed.notify_all()
+        self._changed.nudge()
         self._tell(kind, event, lost)
 
     def _tell(self, kind: str, event: tuple[Any, ...], lost: Lost | None) -> None:
@@ -375,11 +393,3 @@ class Lease:
             return OutcomeUnknown(op, cause)
         return StoreError(cause, self._hint)
 
-
-def _configured(ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except ValueError as error:
-        if len(error.args) == 2:
-            raise ConfigError(*error.args) from None
-        raise

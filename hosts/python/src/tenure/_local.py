@@ -45,7 +45,7 @@ class _Memory:
                 call_id,
                 self._rows.get(name),
                 _clock.mono_us(),
-                _clock.wall_us() // 1000,
+                _clock.wall_us(),
                 *self._here,
             )
             if row is not None:

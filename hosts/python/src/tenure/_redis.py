@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,6 +62,7 @@ class _Redis:
 
     def carry(self, core: _core.Lease, call_id: int, request: Any) -> Carried:
         cause: BaseException | None = None
+        handled = sys.exc_info()[1]
         while True:
             if request is None:
                 return Carried(core.unavailable(_clock.reading(), call_id, True), cause)
@@ -68,7 +70,7 @@ class _Redis:
             try:
                 replies, cause = self._send(commands, transaction)
             except Exception as error:
-                if self._tries_once and _never_sent(error):
+                if self._tries_once and _never_sent(error, handled):
                     return Carried(core.unavailable(_clock.reading(), call_id, False), error)
                 return Carried(core.unknown(_clock.reading(), call_id), error)
             step = core.replies(_clock.reading(), call_id, replies)
@@ -201,9 +203,11 @@ def _error_reply(error: Exception) -> tuple[str]:
     return (text if code is None or text.startswith(code) else f"{code} {text}",)
 
 
-def _never_sent(error: Exception) -> bool:
+def _never_sent(error: Exception, handled: BaseException | None) -> bool:
+    """Whether nothing has left, by what led to this error. What the caller was handling already when
+    it called us did not."""
     cause: BaseException | None = error
-    while cause is not None:
+    while cause is not None and cause is not handled:
         # What cannot be reached has got nothing; a time-out says less than that.
         if isinstance(cause, ConnectionRefusedError) or type(cause).__name__ == "gaierror":
             return True

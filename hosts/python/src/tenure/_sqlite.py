@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,9 @@ class _Sqlite:
         self._path = path.absolute()
         self._lock = threading.Lock()
         _refuse_network(self._path)
-        self._database = self._open()
+        self._file: tuple[int, int] = (0, 0)
+        self._database: sqlite3.Connection | None = self._open()
+        _carriers.add(self)
 
     def _open(self) -> sqlite3.Connection:
         until = time.monotonic() + _OPEN_TIMEOUT
@@ -99,9 +102,34 @@ class _Sqlite:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(_TABLE)
+            self._file = self._identity()
         except BaseException:
             database.close()
             raise
+        return database
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def _opened(self) -> sqlite3.Connection:
+        """The database, with no transaction open; the lock is held."""
+        database = self._database
+        if database is not None:
+            try:
+                same = self._identity() == self._file
+            except FileNotFoundError:
+                same = False
+            if not same:
+                # Deleted or replaced: others are in another file by now, so we go there too, and
+                # what we held is found missing.
+                database.close()
+                database = None
+            elif database.in_transaction:
+                # An exception out of a signal handler may leave one behind at any instant.
+                database.execute("ROLLBACK")
+        if database is None:
+            database = self._database = self._open()
         return database
 
     def lease(self, config: _core.Config, name: str, holder: str) -> _core.Lease:
@@ -112,22 +140,23 @@ class _Sqlite:
         sent = False
         try:
             with self._lock:
-                self._database.execute("BEGIN IMMEDIATE")
+                database = self._opened()
                 try:
+                    database.execute("BEGIN IMMEDIATE")
                     row = core.carry_out(
                         call_id,
-                        self._row(name),
+                        self._row(database, name),
                         _clock.boot_us(),
-                        _clock.wall_us() // 1000,
+                        _clock.wall_us(),
                         *self._here,
                     )
                     if row is not None:
-                        self._database.execute(_WRITE, (name, *row))
+                        database.execute(_WRITE, (name, *row))
                     sent = True
-                    self._database.execute("COMMIT")
+                    database.execute("COMMIT")
                 except BaseException:
-                    if self._database.in_transaction:
-                        self._database.execute("ROLLBACK")
+                    if database.in_transaction:
+                        database.execute("ROLLBACK")
                         sent = False
                     raise
         except sqlite3.OperationalError as error:
@@ -135,23 +164,23 @@ class _Sqlite:
                 return Carried(core.unknown(_clock.reading(), call_id), error)
             lasting = "locked" not in str(error) and "busy" not in str(error)
             return Carried(core.unavailable(_clock.reading(), call_id, lasting), error)
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, ConfigError, OSError) as error:
             return Carried(core.unavailable(_clock.reading(), call_id, True), error)
         return Carried(core.carried(_clock.reading(), call_id))
 
     def status(self, name: str) -> Status:
         try:
             with self._lock:
-                row = self._row(name)
+                row = self._row(self._opened(), name)
             shown = _core.local_shown(row, _clock.boot_us(), *self._here)
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, OSError) as error:
             raise StoreError(error) from error
         return status_of(name, shown, None)
 
     def list(self, prefix: str) -> Iterator[Status]:
         try:
             with self._lock:
-                names = [name for (name,) in self._database.execute(_LIST, (prefix,))]
+                names = [name for (name,) in self._opened().execute(_LIST, (prefix,))]
         except sqlite3.Error as error:
             raise StoreError(error) from error
         for name in names:
@@ -159,22 +188,48 @@ class _Sqlite:
             if status.held or status.resting:
                 yield status
 
-    def _row(self, name: str) -> Any:
-        row = self._database.execute(_READ, (name,)).fetchone()
+    @staticmethod
+    def _row(database: sqlite3.Connection, name: str) -> Any:
+        row = database.execute(_READ, (name,)).fetchone()
         return None if row is None else (row[0], bool(row[1]), *row[2:])
 
+    def before_fork(self) -> None:
+        """SQLite's connections, and what it knows of their file, must not be there in a child."""
+        self._lock.acquire()
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def forked(self) -> None:
+        """In the parent: opened again at the next call."""
+        self._lock.release()
+
     def after_fork(self) -> None:
-        # SQLite's connections must not be used, nor closed, across a fork.
-        _abandoned.append(self._database)
         self._lock = threading.Lock()
-        self._database = self._open()
 
     def close(self) -> None:
         with self._lock:
-            self._database.close()
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
 
-_abandoned: list[sqlite3.Connection] = []
+_carriers: weakref.WeakSet[_Sqlite] = weakref.WeakSet()
+_forking: list[_Sqlite] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = list(_carriers)
+    for carrier in _forking:
+        carrier.before_fork()
+
+
+def _forked() -> None:
+    for carrier in _forking:
+        carrier.forked()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_forked)
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "ceph", "gluster", "lustre", "afs", "sshfs", "gpfs", "beegfs")
 

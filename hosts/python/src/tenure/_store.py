@@ -13,12 +13,12 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
+from typing import Literal, ParamSpec, TypedDict, TypeVar
 
 from . import _clock, _core
 from ._carrier import Carrier
 from ._durations import Duration, micros, micros_or_forever
-from ._errors import Busy, ConfigError, Lost, TenureWarning
+from ._errors import Busy, ConfigError, Lost, TenureWarning, checked
 from ._keeper import Keeper
 from ._lease import Lease
 from ._observations import Observation, Observations
@@ -70,7 +70,7 @@ class Store:
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         if holder is not None:
-            _checked("holder", _core.check_holder, holder)
+            checked("holder", _core.check_holder, holder)
         self.carrier = carrier
         self.keeper = Keeper()
         #: Where evidence is kept for later tries; in memory, unless something is put here that
@@ -168,8 +168,13 @@ class Store:
             raise ConfigError("on_busy", f"must be 'raise' or 'skip', not {on_busy!r}")
 
         def decorate(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
-            if inspect.iscoroutinefunction(function):
-                raise ConfigError("function", "is a coroutine; this store is for plain functions")
+            if (
+                inspect.iscoroutinefunction(function)
+                or inspect.isgeneratorfunction(function)
+                or inspect.isasyncgenfunction(function)
+            ):
+                # Its body runs after the call, when the lease is released again.
+                raise ConfigError("function", "must be a plain one, no coroutine and no generator")
             signature = inspect.signature(function)
 
             @functools.wraps(function)
@@ -197,7 +202,7 @@ class Store:
 
     def status(self, name: str) -> Status:
         """What stands there, without contending for it."""
-        _checked("name", _core.check_name, name)
+        checked("name", _core.check_name, name)
         return self.carrier.status(name)
 
     def list(self, prefix: str = "") -> Iterator[Status]:
@@ -213,7 +218,8 @@ class Store:
         """
         if not status.held and not status.resting:
             return status
-        lease = self._new_lease(status.name, 10, 0, None, None)
+        ttl = 10 + 10 * self.carrier.max_clock_skew_us / 1e6
+        lease = self._new_lease(status.name, ttl, 0, None, None, briefly=True)
         lease.break_(status.identity, status.raw)
         lease.release()
         return self.carrier.status(status.name)
@@ -261,19 +267,21 @@ class Store:
         min_hold: Duration,
         on_lost: Callable[[Lost], object] | None,
         on_waiting: Callable[[str | None, float | None], object] | None,
+        briefly: bool = False,
     ) -> Lease:
         if self._closed:
             raise ConfigError("store", "is closed")
-        _checked("name", _core.check_name, name)
+        checked("name", _core.check_name, name)
         ttl_us = micros_or_forever(ttl, "ttl")
-        config = _checked(
+        config = checked(
             "ttl",
             _core.Config,
             self.carrier.expiry,
             ttl_us,
             self.carrier.max_clock_skew_us,
             self.carrier.per_claim,
-            self._renew_interval_us,
+            # An interval that was chosen for long leases does not fit one that is only broken.
+            None if briefly else self._renew_interval_us,
             self._poll_interval_us,
             self._call_timeout_us,
             self._rate_error_ppm,
@@ -316,14 +324,17 @@ class Store:
         self.keeper.close()
         self.flush()
 
+    def disown(self) -> None:
+        """In a child process, before anything that may fail: no lease of the parent's is ours."""
+        for lease in list(self._leases):
+            lease.fork()
+
     def fork(self) -> None:
-        """In a child process: nothing of the parent's is ours."""
+        """In a child process: nothing else of the parent's is ours either."""
         self._leases_lock = threading.Lock()
         if isinstance(self.observations, _Remembered):
             # Another thread of the parent may have been writing there.
             self.observations = _Remembered()
-        for lease in list(self._leases):
-            lease.fork()
         self._leases = weakref.WeakSet()
         self.keeper = Keeper()
         # The file is the parent's.
@@ -361,12 +372,11 @@ class Scope:
 
     def __init__(self, acquire: Callable[[], Lease]) -> None:
         self._acquire = acquire
-        self._held = threading.local()
+        self._entered: list[tuple[int, Lease]] = []
 
     def __enter__(self) -> Lease:
         lease = self._acquire()
-        stack: list[Lease] = self._held.__dict__.setdefault("stack", [])
-        stack.append(lease)
+        self._entered.append((threading.get_ident(), lease))
         return lease
 
     def __exit__(
@@ -375,23 +385,17 @@ class Scope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> Literal[False]:
-        stack: list[Lease] = self._held.__dict__["stack"]
-        return stack.pop().__exit__(kind, error, trace)
+        entered = self._entered
+        # The last one that this thread entered; or of any, since some frameworks leave a block in
+        # another thread than they entered it.
+        mine = [entry for entry in entered if entry[0] == threading.get_ident()]
+        entry = (mine or entered)[-1]
+        entered.remove(entry)
+        return entry[1].__exit__(kind, error, trace)
 
 
 _DEFAULT_TTL_US = 30_000_000
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
-
-
-def _checked(field: str, check: Callable[..., _R], *args: Any) -> _R:
-    try:
-        return check(*args)
-    except ValueError as error:
-        if len(error.args) == 2:
-            raise ConfigError(*error.args) from None
-        raise
-    except (TypeError, OverflowError) as error:
-        raise ConfigError(field, f"is not right: {error}") from None
 
 
 def _depth_of_caller() -> int:
@@ -408,14 +412,17 @@ def _optional(value: Duration | None, field: str) -> int | None:
 
 
 def _ppm(rate_error: float) -> int:
-    ppm = rate_error * 1e6
+    ppm = rate_error * 1e6 if isinstance(rate_error, (int, float)) else -1
     if not 0 <= ppm <= 1e9:
         raise ConfigError("rate_error", f"must be a share such as 0.01, not {rate_error!r}")
     return round(ppm)
 
 
 def _after_fork() -> None:
-    for store in list(_stores):
+    stores = list(_stores)
+    for store in stores:
+        store.disown()
+    for store in stores:
         store.fork()
 
 
