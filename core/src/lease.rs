@@ -31,7 +31,7 @@ pub struct Lease {
     /// Outlives a try, so that the next one may find the holder's time over.
     seen: Option<Sight>,
     calls: u32,
-    /// How long nobody asked anything before the present input.
+    /// The longest time for which nobody asked anything since the last input.
     gap: Span,
 }
 
@@ -96,6 +96,8 @@ struct Held {
     fence: Option<Fence>,
     /// The ttl that the record carries.
     ttl: Span,
+    /// Until when a copy of the acquire may land; it was sent more than once.
+    copy_until: Option<Instant>,
     /// When the write that made the grant was sent; `min_hold` counts from here.
     acquired_at: Fast,
     until: Fast,
@@ -117,6 +119,8 @@ struct Undoing {
     goal: Goal,
     next_at: Fast,
     failures: u8,
+    /// How often it looked for what may yet land.
+    sweeps: u8,
     /// Until when a released name stays taken.
     rest_until: Fast,
     /// The version of a hand-over. One for all its sendings: no grant is counted from it.
@@ -175,15 +179,14 @@ impl Lease {
     /// Takes one input and answers it. Never fails, never panics; what makes no sense (now) changes
     /// nothing.
     pub fn handle(&mut self, now: Now, input: Input) -> Output {
-        let before = self.clock.fast();
-        self.clock.advance(&now);
-        self.gap = self.clock.fast().since(before);
+        self.read(&now);
         let mut event = self.apply(&now, input);
         if event.is_none() {
             event = self.pass_time(&now);
         }
         self.ledger.prune(now.mono);
         let event = self.finish_undoing(event);
+        self.gap = Span::ZERO;
         let call = self.next_call(&now);
         Output { call, event, wake_at: self.wake_at(&now) }
     }
@@ -191,7 +194,7 @@ impl Lease {
     /// The grant, if it is valid at `now`. Ends by itself: no timer or reply is needed.
     pub fn grant(&mut self, now: Now) -> Option<Grant> {
         // The fast age never goes back, so what has ended once stays ended.
-        self.clock.advance(&now);
+        self.read(&now);
         match &self.phase {
             Phase::Held(held) if held.is_valid(self.clock.fast()) => {
                 Some(held.grant(self.clock.fast()))
@@ -226,7 +229,7 @@ impl Lease {
     /// What it saw of the record in its way, to be handed to a later contender: a process that
     /// lives shorter than a ttl cannot see a dead holder's time pass otherwise.
     pub fn observation(&mut self, now: Now) -> Option<Observation> {
-        self.clock.advance(&now);
+        self.read(&now);
         let sight = self.seen.as_ref()?;
         let (Term::Observed { ttl } | Term::Bounded { ttl, .. }) = sight.record.term else {
             return None;
@@ -244,6 +247,12 @@ impl Lease {
 
 /// Inputs.
 impl Lease {
+    fn read(&mut self, now: &Now) {
+        let before = self.clock.fast();
+        self.clock.advance(now);
+        self.gap = self.gap.max(self.clock.fast().since(before));
+    }
+
     fn apply(&mut self, now: &Now, input: Input) -> Option<Event> {
         match (input, self.phase) {
             (Input::Acquire { wait }, Phase::Idle | Phase::Undoing(_)) => {
@@ -594,6 +603,7 @@ impl Lease {
             version: attempt.version,
             fence,
             ttl: attempt.ttl,
+            copy_until: attempt.again.then_some(attempt.gone_at),
             acquired_at: sent,
             until: attempt.until,
             renew_at: if lasts { sent.after(self.terms.renew_interval) } else { fast },
@@ -742,13 +752,16 @@ impl Lease {
         let mut rest_until = fast;
         if let Some(held) = held {
             rest_until = held.acquired_at.after(self.config.settings().min_hold);
+            let copy_until = held.copy_until.filter(|until| *until > now.mono);
+            // A renewal under the same version may have landed without a word, just now.
+            let stands_until = now.mono.after(held.ttl);
             self.ledger.enter(Attempt {
                 version: held.version,
                 until: held.until,
-                // A renewal under the same version may have landed without a word, just now.
-                gone_at: now.mono.after(held.ttl),
+                gone_at: copy_until.map_or(stands_until, |until| until.max(stands_until)),
                 ttl: held.ttl,
-                loose: false,
+                loose: copy_until.is_some(),
+                again: copy_until.is_some(),
                 takeover: false,
                 retired: true,
             });
@@ -756,8 +769,14 @@ impl Lease {
         self.ledger.retire_all();
         self.ledger.prune(now.mono);
         let offer = Version::NONE;
-        self.phase =
-            Phase::Undoing(Undoing { goal, next_at: fast, failures: 0, rest_until, offer });
+        self.phase = Phase::Undoing(Undoing {
+            goal,
+            next_at: fast,
+            failures: 0,
+            sweeps: 0,
+            rest_until,
+            offer,
+        });
     }
 
     fn undone(
@@ -768,7 +787,6 @@ impl Lease {
         outcome: Outcome,
     ) -> Option<Event> {
         let fast = self.clock.fast();
-        let poll = self.config.poll_interval();
         match (flight.write, outcome) {
             (Write::HandOver, Outcome::Applied { .. }) => {
                 self.ledger.strike_tied();
@@ -809,9 +827,9 @@ impl Lease {
             }
             (Write::Release, Outcome::Applied { .. }) => {
                 // Known if only one version was named: its record was there, and is freed.
-                self.ledger.strike(flight.attempt);
+                self.ledger.freed(flight.attempt);
                 self.ledger.strike_tied();
-                self.phase = Phase::Undoing(Undoing { next_at: fast.after(poll), ..undoing });
+                self.sweep(undoing);
                 self.told(undoing, Event::Released)
             }
             (Write::Release, Outcome::Refused { current }) => {
@@ -839,7 +857,7 @@ impl Lease {
                 } else {
                     self.ledger.strike_tied();
                 }
-                self.phase = Phase::Undoing(Undoing { next_at: fast.after(poll), ..undoing });
+                self.sweep(undoing);
                 self.told(undoing, Event::Released)
             }
             // The end of a write that was under way when it was given up.
@@ -871,6 +889,16 @@ impl Lease {
                 None
             }
         }
+    }
+
+    /// Nothing of ours stands in the record; what may yet land is looked for, ever less often.
+    fn sweep(&mut self, undoing: Undoing) {
+        let poll = self.config.poll_interval();
+        let rarest = poll.max(self.config.first_terms().ttl.part(10));
+        let pause = poll.times(1_u64 << undoing.sweeps.min(20)).min(rarest);
+        let next_at = self.clock.fast().after(pause);
+        let sweeps = undoing.sweeps.saturating_add(1);
+        self.phase = Phase::Undoing(Undoing { next_at, sweeps, ..undoing });
     }
 
     /// Tells it to whoever waits for it, once.
@@ -920,18 +948,18 @@ impl Lease {
                     Next::Poll | Next::Write => None,
                 };
                 match reads {
-                    Some(consistent) => Some(self.read(now, consistent)),
+                    Some(consistent) => Some(self.look(now, consistent)),
                     None => Some(self.write_acquire(now, acquiring)),
                 }
             }
-            Phase::Held(held) if held.ended => Some(self.read(now, true)),
+            Phase::Held(held) if held.ended => Some(self.look(now, true)),
             Phase::Held(held) if fast < held.until && (held.asked || fast >= held.renew_at) => {
                 let only_check = held.ttl.is_forever() && self.terms.ttl().is_forever();
                 // A failed renewal is not repeated at once just because it was asked for.
                 if held.failures > 0 && fast < held.renew_at {
                     None
                 } else if held.settle || only_check && !held.asked {
-                    Some(self.read(now, true))
+                    Some(self.look(now, true))
                 } else {
                     Some(self.write_renew(now, held))
                 }
@@ -994,7 +1022,7 @@ impl Lease {
     fn write_undo(&mut self, now: &Now, undoing: &Undoing) -> Call {
         if undoing.goal == Goal::HandOver {
             if undoing.failures == u8::MAX {
-                return self.read(now, true);
+                return self.look(now, true);
             }
             let offer =
                 if undoing.offer == Version::NONE { fresh_version(now) } else { undoing.offer };
@@ -1015,7 +1043,7 @@ impl Lease {
         self.send(now, Write::Release, CallKind::Release { ours, rest }, false)
     }
 
-    fn read(&mut self, now: &Now, consistent: bool) -> Call {
+    fn look(&mut self, now: &Now, consistent: bool) -> Call {
         self.send(now, Write::Read, CallKind::Read { consistent }, false)
     }
 
@@ -1074,6 +1102,7 @@ impl Lease {
             gone_at: now.mono.after(flight.ttl.times(2)),
             ttl: flight.ttl,
             loose: matches!(flight.write, Write::Acquire | Write::Takeover),
+            again: false,
             takeover,
             retired: flight.write == Write::HandOver,
         });

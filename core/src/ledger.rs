@@ -23,6 +23,8 @@ pub(crate) struct Attempt {
     /// It may land although nothing of ours stands in the record: an acquire or a takeover. The
     /// others name a version of ours and die with it.
     pub(crate) loose: bool,
+    /// It was sent more than once, so that a copy may land after its record was freed.
+    pub(crate) again: bool,
     /// It replaces the record of another.
     pub(crate) takeover: bool,
     /// What it was for has ended: never adopted again.
@@ -47,7 +49,9 @@ impl Ledger {
     /// Enters an attempt before it is sent. True if it is new: a version may be sent again (one
     /// value for a whole claim), and then still counts from its first sending.
     pub(crate) fn enter(&mut self, attempt: Attempt) -> bool {
-        if self.get(attempt.version).is_some() {
+        if let Some(known) = self.attempts.iter_mut().find(|a| a.version == attempt.version) {
+            known.again = true;
+            known.gone_at = known.gone_at.max(attempt.gone_at);
             return false;
         }
         if self.attempts.is_full() {
@@ -122,12 +126,17 @@ impl Ledger {
         self.attempts.retain(|a| a.loose);
     }
 
+    /// The record of this version was freed: nothing of it is left, but maybe a copy on its way.
+    pub(crate) fn freed(&mut self, version: Version) {
+        self.attempts.retain(|a| a.version != version || a.loose && a.again);
+    }
+
     /// This attempt was applied, as late as now for all that is known. It cannot land a second time
     /// while its record stands, which may be for a ttl from here.
     pub(crate) fn landed(&mut self, version: Version, now: Instant) {
         for attempt in self.attempts.iter_mut().filter(|a| a.version == version) {
-            attempt.loose = false;
-            attempt.gone_at = now.after(attempt.ttl);
+            attempt.loose &= attempt.again;
+            attempt.gone_at = attempt.gone_at.max(now.after(attempt.ttl));
         }
     }
 

@@ -85,7 +85,7 @@ const MUTANTS: &[Mutant] = mutants! {
     version_is_reused_on_retry {
         "lease.rs": "let attempt = match «(self.config.settings().versions, acquiring.claim)» {" => "(Versions::PerClaim, acquiring.claim)";
         "lease.rs": "flight.until = «flight.until.min(entered.until)»;" => "flight.until";
-        "ledger.rs": "if «self.get(attempt.version).is_some()» {" => "{ self.strike(attempt.version); false }";
+        "ledger.rs": "if let Some(known) = «self.attempts.iter_mut().find(|a| a.version == attempt.version)» {" => "{ self.strike(attempt.version); None }";
     }
     claim_outlives_its_answer {
         "lease.rs": "let acquiring = Acquiring { claim: «None», ..acquiring };" => "acquiring.claim";

@@ -87,7 +87,10 @@ def interrupted(when: Callable[[], object]) -> Iterator[None]:
         # To the main thread itself, so that what it waits for is interrupted.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    with in_background(press), pytest.raises(KeyboardInterrupt):
-        yield
-
-
+    # A run in the background starts with this signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with in_background(press), pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
