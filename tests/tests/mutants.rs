@@ -240,7 +240,7 @@ fn breed(core: &Path) {
 
 #[test]
 fn every_mutant_is_caught() {
-    let seeds = std::env::var("TENURE_MUTANT_SEEDS").unwrap_or_else(|_| "20000".to_owned());
+    let seeds = std::env::var("TENURE_MUTANT_SEEDS").unwrap_or_else(|_| "30000".to_owned());
     let home = root().join("target").join("mutants");
     let core = home.join("core");
     drop(std::fs::remove_dir_all(&core));
