@@ -1,6 +1,6 @@
 //! Readings of clocks, and the two ages that every lease is judged by.
 //!
-//! Nothing here reads a clock. The host hands in a [`Now`] with every call, and [`Clock`] turns
+//! Nothing here reads a clock. The host hands in a [`Now`] with every call, and `Clock` turns
 //! the readings into two ages, counted from the first one:
 //!
 //! * the **fast** age never runs slower than the faster of the two clocks. A holder counts its own

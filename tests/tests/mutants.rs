@@ -36,24 +36,24 @@ const MUTANTS: &[Mutant] = mutants! {
     }
     holder_ignores_the_margin { "config.rs": "let valid_for = «ttl.minus(given_up)»;" => "ttl"; }
     holder_counts_by_the_slower_clock { "time.rs": "start.fast.after(«longer»)" => "shorter"; }
-    grant_ends_only_at_a_tick { "lease.rs": "«!self.ended && fast < self.until»" => "!self.ended"; }
+    grant_ends_only_at_a_tick { "lease/phase.rs": "«!self.ended && fast < self.until»" => "!self.ended"; }
     late_renewal_revives {
         "lease.rs": "_ if «fast >= held.until» => Some" => "false";
         "lease.rs": "Phase::Held(held) if «fast >= held.until && !held.ended» => {" => "false";
     }
-    shorter_renewal_is_ignored { "lease.rs": "until: if «terms.ttl() < held.ttl» {" => "false"; }
+    shorter_renewal_is_ignored { "lease/calls.rs": "until: if «terms.ttl() < held.ttl» {" => "false"; }
 
     // A contender counts from after the reply, for longer than the ttl in the record.
     contender_counts_from_the_request {
-        "lease.rs": "let since = «self.clock.slow()»;" => "self.clock.slow().before(self.gap)";
+        "lease/evidence.rs": "let since = «self.clock.slow()»;" => "self.clock.slow().before(self.gap)";
     }
     contender_keeps_counting_over_a_change {
-        "lease.rs": "Some(sight) if «sight.record.identity == record.identity» => {" => "true";
+        "lease/evidence.rs": "Some(sight) if «sight.record.identity == record.identity» => {" => "true";
     }
     contender_uses_its_own_ttl {
-        "lease.rs": OBSERVED_LONG_ENOUGH => "self.stood_for(sight) > self.config.first_terms().ttl.plus(self.config.margin(ttl))";
+        "lease/evidence.rs": OBSERVED_LONG_ENOUGH => "self.stood_for(sight) > self.config.first_terms().ttl.plus(self.config.margin(ttl))";
     }
-    contender_comes_early { "lease.rs": OBSERVED_LONG_ENOUGH => "self.stood_for(sight) > ttl.part(2)"; }
+    contender_comes_early { "lease/evidence.rs": OBSERVED_LONG_ENOUGH => "self.stood_for(sight) > ttl.part(2)"; }
     contender_counts_by_the_faster_clock { "time.rs": "saturating_add(«shorter».0)" => "longer"; }
     takeover_names_only_the_holder {
         "memory.rs": "if «self.record(us, now).identity != seen» {" => "self.held.is_none()";
@@ -83,8 +83,8 @@ const MUTANTS: &[Mutant] = mutants! {
 
     // Versions.
     version_is_reused_on_retry {
-        "lease.rs": "let attempt = match «(self.config.settings().versions, acquiring.claim)» {" => "(Versions::PerClaim, acquiring.claim)";
-        "lease.rs": "flight.until = «flight.until.min(entered.until)»;" => "flight.until";
+        "lease/calls.rs": "let attempt = match «(self.config.settings().versions, acquiring.claim)» {" => "(Versions::PerClaim, acquiring.claim)";
+        "lease/calls.rs": "flight.until = «flight.until.min(entered.until)»;" => "flight.until";
         "ledger.rs": "if let Some(known) = «self.attempts.iter_mut().find(|a| a.version == attempt.version)» {" => "{ self.strike(attempt.version); None }";
     }
     claim_outlives_its_answer {
@@ -100,7 +100,7 @@ const MUTANTS: &[Mutant] = mutants! {
         "lease.rs": "«self.ledger.retire_all()»;\n        self.ledger.prune(now.mono);" => "()";
     }
     ttl_shrinks_under_one_value {
-        "lease.rs": "Versions::PerClaim if «terms.ttl() == held.ttl» => held.version," => "true";
+        "lease/calls.rs": "Versions::PerClaim if «terms.ttl() == held.ttl» => held.version," => "true";
     }
 
     // Conditions.

@@ -123,8 +123,9 @@ class Lease:
     def release(self) -> None:
         """Gives it up. Again, or after a loss, it does nothing.
 
-        Raises `OutcomeUnknown` if the store did not confirm it in time: the release goes on in the
-        background, and the record ends with its ttl at the latest.
+        Raises `OutcomeUnknown` if the store did not confirm it in the time of two calls (a request
+        that hangs takes the client's own time-out besides): the release goes on in the background,
+        and the record ends with its ttl at the latest.
         """
         with self._lock:
             if self._given_up or self._end is not None:
