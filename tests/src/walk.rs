@@ -702,9 +702,3 @@ fn rate(random: &mut Random) -> u64 {
 fn scaled(time: u64, rate: u64) -> u64 {
     (u128::from(time) * u128::from(rate) / 1_000_000) as u64
 }
-
-/// Whether a call is a write, for tests that count.
-#[must_use]
-pub fn is_write(call: &Call) -> bool {
-    !matches!(call.kind, CallKind::Read { .. })
-}
