@@ -246,7 +246,8 @@ impl<H: Copy + PartialEq> Row<H> {
     #[must_use]
     pub fn record(&self, us: H, now: Instant) -> Record {
         let Some(held) = self.held.filter(|held| !self.is_over(held, now)) else {
-            let Some(rest) = self.rest_until else { return Record::FREE };
+            let rests = |rest: &Rest| self.ends == Ends::ByContenders || rest.by_store > now;
+            let Some(rest) = self.rest_until.filter(rests) else { return Record::FREE };
             let term = match self.ends {
                 Ends::ByStore => Term::Remaining { left: Some(rest.by_store.since(now)) },
                 Ends::ByContenders => {

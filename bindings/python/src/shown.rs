@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 
 use tenure_core::io::{Call, CallId, CallKind, Outcome};
 use tenure_core::record::{Holder, HolderId, Record, Term, Version};
-use tenure_core::time::{Instant, Span};
+use tenure_core::time::{Instant, Span, Wall};
 use tenure_core::wire::Texts;
 use tenure_core::wire::dynamodb::{self as dynamodb_wire, Item};
 use tenure_core::wire::redis::{self as redis_wire, Step, Tried};
@@ -56,6 +56,7 @@ pub(crate) fn dynamodb_shown(
     hash_key: String,
     sort_key: Option<(String, String)>,
     item: Option<&Bound<'_, PyDict>>,
+    wall_us: u64,
 ) -> PyResult<(Shown, (Option<String>, Option<String>, Option<String>))> {
     let item = OwnedItem::of(item)?;
     let key = Key { hash_key, sort_key };
@@ -68,6 +69,9 @@ pub(crate) fn dynamodb_shown(
             // Not what a contender judges by, but what people want to see.
             let expires_at = read.row.lease_expiration.and_then(|text| text.parse().ok());
             shown.4 = shown.4.or_else(|| expires_at.filter(|_| shown.2.is_some()));
+            if let Term::Resting { not_before: Some(until), .. } = record.term {
+                shown.5 = until > Wall::from_micros(wall_us);
+            }
             let row = read.row;
             Ok((shown, (owned(row.resource_id), owned(row.lease_expiration), owned(row.version))))
         }

@@ -76,6 +76,8 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         tenure.sqlite(path)
     with pytest.raises(tenure.ConfigError):
         tenure.sqlite(tmp_path / "no" / "such" / "folder" / "file")
+    with pytest.raises(tenure.ConfigError):
+        tenure.sqlite(":memory:")
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,14 @@ def test_min_hold_keeps_a_name_taken_after_a_quick_job(opener: Any, name: str) -
     assert time.monotonic() - began >= 1
 
 
+def test_a_rest_that_is_over_is_shown_as_free(store: tenure.Store, name: str) -> None:
+    store.acquire(name, 30, min_hold=0.3).release()
+    time.sleep(0.5)
+    status = store.status(name)
+    assert not status.resting and not status.held
+    assert list(store.list(name)) == []
+
+
 def test_a_lock_lasts_until_it_is_released(opener: Any, name: str) -> None:
     first, second = opener(), opener()
     lock = first.acquire(name, "forever")

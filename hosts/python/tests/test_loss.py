@@ -84,6 +84,7 @@ def test_check_may_ask_for_time_that_is_left() -> None:
     store = tenure.memory()
     with store.lease("a", 10) as lease:
         lease.check("5s")
-        with pytest.raises(tenure.Lost):
+        with pytest.raises(tenure.Lost) as short:
             lease.check(11)
+        assert short.value.reason == "short"
         lease.check()

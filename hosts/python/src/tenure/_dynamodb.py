@@ -155,7 +155,9 @@ class _DynamoDb:
 
     def _status(self, name: str, item: Any) -> Status:
         try:
-            shown, raw = _core.dynamodb_shown(name, self._hash_key, self._sort_key, item)
+            shown, raw = _core.dynamodb_shown(
+                name, self._hash_key, self._sort_key, item, _clock.wall_us()
+            )
         except ValueError as error:
             raise StoreError(f"the row {name!r}: {error}", _NO_LEASE) from None
         return status_of(name, shown, raw)

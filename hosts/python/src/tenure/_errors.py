@@ -66,9 +66,11 @@ class Busy(TenureError):
 class Lost(TenureError):
     """The lease is no longer held.
 
-    `reason`: `expired`, `taken` (`by` says who), `missing` (the record is gone), `paused` (this
+    `reason`: `expired`, `taken` (`by` says who), `missing` (the record is gone: broken by somebody,
+    evicted, or forgotten by the store), `paused` (this
     process or its machine did not run), `unreachable` (the store took no renewal in time),
-    `forked` (this is a child of the process that holds it), or `released` (by ourselves).
+    `forked` (this is a child of the process that holds it), `released` (by ourselves), or `short`
+    (held, but for less time than `check` was asked for).
     """
 
     def __init__(self, name: str, fence: int | None, reason: str, by: str | None = None) -> None:
@@ -77,6 +79,8 @@ class Lost(TenureError):
         self.reason = reason
         self.by = by
         text = f"{name!r} is no longer held: {reason}" + (f" by {by!r}" if by else "")
+        if reason == "short":
+            text = f"{name!r} is not held for as long as was asked for"
         super().__init__(text, name=name, fence=fence, reason=reason, by=by)
 
 

@@ -24,6 +24,10 @@ _log = logging.getLogger("tenure")
 class Lease:
     """An exclusive right over a name, that ends by itself.
 
+    `name`; `holder`, who holds it: this process, readable in the store; `fence`, a number that strictly
+    grows with every acquisition of the name (`None` where the store gives none), to be sent along with
+    every protected write; `lost`, an event that is set as soon as it is known to be lost.
+
     Made by `Store.acquire`, `Store.try_acquire` and `Store.lease`. May be used from any thread.
     """
 
@@ -80,7 +84,8 @@ class Lease:
         return float("inf") if grant[1] is None else grant[1] / 1e6
 
     def check(self, min_remaining: Duration = 0) -> None:
-        """Raises `Lost` unless it is held, and for at least so long. Cheap: no request is made."""
+        """Raises `Lost` unless it is held, and for at least so long (else with the reason `short`: it is
+        held, but what is to be done would not fit). Cheap: no request is made."""
         needed = micros(min_remaining, "min_remaining") / 1e6
         remaining = self.remaining()
         if remaining > 0 and remaining >= needed:
@@ -88,7 +93,7 @@ class Lease:
         if remaining == 0 and self._end is None:
             # The deadline passed just now: say so before anybody acts on it.
             self.tick(self._store.keeper)
-        raise self._end or Lost(self.name, self.fence, "expired")
+        raise self._end or Lost(self.name, self.fence, "short" if remaining > 0 else "expired")
 
     @property
     def lost_reason(self) -> str | None:

@@ -28,6 +28,8 @@ def sqlite(path: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> Sto
     set; after a restart of the machine every name is free. A file that was written on another machine,
     or lies on a network file system, is refused.
     """
+    if str(path) == ":memory:":
+        raise ConfigError("path", "must be a file; leases of one process are in tenure.memory()")
     return Store(_Sqlite(Path(path)), **options)
 
 

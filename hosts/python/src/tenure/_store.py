@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Literal, ParamSpec, TypedDict, TypeVar
+from typing import Literal, ParamSpec, TypedDict, TypeVar, overload
 
 from . import _clock, _core
 from ._carrier import Carrier
@@ -149,6 +149,28 @@ class Store:
         """
         options = {"wait": wait, "min_hold": min_hold, "on_lost": on_lost}
         return Scope(lambda: self.acquire(name, ttl, **options))  # type: ignore[arg-type]
+
+    @overload
+    def exclusive(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration = 0,
+        min_hold: Duration = 0,
+        on_busy: Literal["raise"] = "raise",
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
+
+    @overload
+    def exclusive(
+        self,
+        name: str,
+        ttl: Duration,
+        *,
+        wait: Duration = 0,
+        min_hold: Duration = 0,
+        on_busy: Literal["skip"],
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R | None]]: ...
 
     def exclusive(
         self,

@@ -30,7 +30,7 @@ examples:
       From cron on many machines: one of them runs it, the others exit with 0.
   tenure run migrate --ttl 30s --wait 10m --store dynamodb://eu-central-1/leases -- ./migrate.sh
       Waits up to ten minutes for whoever migrates now.
-  tenure status nightly-report; tenure list --json; tenure break nightly-report
+  tenure status nightly-report; tenure list --json; tenure break nightly-report --yes
 
 exit codes of run: the command's own, or
   75 busy    123 lease lost, command stopped    124 maximum runtime    128+n the command died of signal n
@@ -45,6 +45,15 @@ too. What leaves the group (a daemon) is not watched: let the resource check $TE
 
 The command finds TENURE_NAME, TENURE_FENCE, TENURE_HOLDER, TENURE_TTL_MS and TENURE_ACQUIRED_UNIX_MS in its
 environment. Durations need a unit: 500ms, 30s, 1m30s, 1h.
+
+exit codes: the command's own, or
+  75 busy    123 lease lost, command stopped    124 maximum runtime    128+n the command died of signal n
+  64 usage   69 store unreachable               78 configuration       125 internal error
+  126 cannot be executed                        127 not found
+  130 interrupted while waiting
+
+--report: outcome (exited, signaled, busy, lost, interrupted, …), child_status, exit_code, fence, holder, waited_ms,
+held_ms, released, lost_reason.
 """
 
 
@@ -57,7 +66,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         at = words.index("--")
         words, command = words[:at], words[at + 1 :]
     parser = _parser()
-    options = parser.parse_args(words)
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        if options.act is run and command is None and not unknown[0].startswith("-"):
+            parser.error("put -- before the command: tenure run NAME --ttl 30s -- COMMAND")
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.act is None:
         parser.print_help(sys.stderr)
         parser.exit(exit_codes.USAGE)

@@ -62,7 +62,7 @@ def busy(error: tenure.Busy) -> str:
     if error.because == "unjudgeable":
         again = f", try again in{soon}" if soon else ""
         return f"{error.name} has a record of {who} that cannot be judged yet{again}"
-    return f"{error.name} is held by {who}" + (f", ends in{soon} at the latest" if soon else "")
+    return f"{error.name} is held by {who}" + (f", ends in{soon} unless renewed" if soon else "")
 
 
 def waiting(name: str, holder: str | None, retry_after: float | None) -> str:
@@ -76,7 +76,8 @@ def status(found: tenure.Status) -> str:
         by = f" by {found.holder!r}" if found.holder else ""
         return f"held{by}, in a record that was not written by tenure" + _end(found)
     if found.resting:
-        return "resting after its last holder" + _end(found)
+        soon = "" if found.expires_in is None else f" for {seconds(found.expires_in)}"
+        return f"resting after its last holder{soon}"
     if not found.held:
         return "free" + (f", last fence {found.fence}" if found.fence is not None else "")
     return f"held by {somebody(found.holder, found.fence)}" + _end(found)
