@@ -250,6 +250,9 @@ class Lease:
 
     def _leave_to_keeper(self, step: Any) -> None:
         """Whoever carried a call of it was interrupted, so that no answer comes any more."""
+        if self._is_forked():
+            # What may have been applied is the parent's, which goes on with it.
+            return
         call, event, wake_at = step
         if event is not None:
             self._hear(event)
@@ -282,9 +285,9 @@ class Lease:
                 self._changed.wait(max(0.0, (min(ends) - now) / 1e6) if ends else None)
             if done() or (until is not None and _clock.mono_us() >= until):
                 break
-            if self._end is not None and self._end.reason == "forked":
+            if self._is_forked():
                 # This is a child by now, and what was asked for is its parent's.
-                raise self._end
+                self._raise_if_over()
             step = self._core.tick(_clock.reading())
         self._store.keeper.keep(self, wake_at)
         self._store.flush()
@@ -335,6 +338,9 @@ class Lease:
     def is_undoing(self) -> bool:
         """Whether something that was given up may still have to be taken back."""
         return self._given_up and self._core.state() == "releasing"
+
+    def _is_forked(self) -> bool:
+        return self._end is not None and self._end.reason == "forked"
 
     def fork(self) -> None:
         """In a child process: the lease is the parent's."""
