@@ -120,7 +120,7 @@ impl Settings {
 }
 
 /// Settings that were found to work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     settings: Settings,
     first: Terms,
@@ -146,8 +146,14 @@ impl Config {
         if settings.poll_interval.is_some_and(|poll| poll < Span::from_millis(1)) {
             return Err(ConfigError::PollTooOften);
         }
+        if settings.poll_interval.is_some_and(|poll| poll > Self::LONGEST_TTL) {
+            return Err(ConfigError::PollTooRare);
+        }
         if settings.call_timeout.is_some_and(|timeout| timeout < Span::from_millis(1)) {
             return Err(ConfigError::CallTimeoutTooShort);
+        }
+        if settings.call_timeout.is_some_and(|timeout| timeout > Self::LONGEST_TTL) {
+            return Err(ConfigError::CallTimeoutTooLong);
         }
         if settings.min_hold > Self::LONGEST_TTL {
             return Err(ConfigError::MinHoldTooLong);
@@ -296,6 +302,8 @@ const fn margin(ttl: Span, rate_error_ppm: u32) -> Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// A call that times out after a hundred years, if ever.
+    CallTimeoutTooLong,
     /// A call that times out within a millisecond never gets an answer.
     CallTimeoutTooShort,
     /// The margin for clock-rate error leaves too little of the ttl.
@@ -304,6 +312,8 @@ pub enum ConfigError {
     MinHoldTooLong,
     /// Polls less than a millisecond apart.
     PollTooOften,
+    /// Polls more than a hundred years apart, if they come at all.
+    PollTooRare,
     /// A rate error above 20 %.
     RateErrorTooLarge,
     /// Renewals that leave no room for a second try.
@@ -323,10 +333,10 @@ impl ConfigError {
     #[must_use]
     pub const fn field(self) -> &'static str {
         match self {
-            Self::CallTimeoutTooShort => "call_timeout",
+            Self::CallTimeoutTooLong | Self::CallTimeoutTooShort => "call_timeout",
             Self::MarginEatsTtl | Self::TtlTooLong | Self::TtlTooShort => "ttl",
             Self::MinHoldTooLong => "min_hold",
-            Self::PollTooOften => "poll_interval",
+            Self::PollTooOften | Self::PollTooRare => "poll_interval",
             Self::RateErrorTooLarge => "rate_error",
             Self::RenewsTooLate | Self::RenewsTooOften => "renew_interval",
             Self::SkewEatsTtl => "max_clock_skew",
@@ -337,9 +347,11 @@ impl ConfigError {
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {
+            Self::CallTimeoutTooLong | Self::MinHoldTooLong | Self::PollTooRare => {
+                "must be at most 100 years"
+            }
             Self::CallTimeoutTooShort => "must be at least 1 ms",
             Self::MarginEatsTtl => "is too short for the margin that the rate error needs",
-            Self::MinHoldTooLong => "must be at most 100 years",
             Self::PollTooOften => "must be at least 1 ms",
             Self::RateErrorTooLarge => "must be at most 20 %",
             Self::RenewsTooLate => {
@@ -401,6 +413,15 @@ mod tests {
         }
         let polls = Settings { poll_interval: Some(Span::ZERO), ..settings(10_000) };
         assert_eq!(refused(polls), ConfigError::PollTooOften);
+    }
+
+    #[test]
+    fn p8_a_pace_at_which_nothing_ever_comes_is_refused() {
+        let never = Some(Span::from_micros(Config::LONGEST_TTL.as_micros() + 1));
+        let polls = Settings { poll_interval: never, ..settings(10_000) };
+        assert_eq!(refused(polls), ConfigError::PollTooRare);
+        let waits = Settings { call_timeout: never, ..settings(10_000) };
+        assert_eq!(refused(waits), ConfigError::CallTimeoutTooLong);
     }
 
     #[test]

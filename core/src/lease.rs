@@ -13,6 +13,8 @@
 mod calls;
 mod evidence;
 mod phase;
+#[cfg(feature = "shape")]
+mod shape;
 
 use self::phase::{Acquiring, Cause, Flight, Goal, Held, Next, Phase, Undoing, Write};
 use crate::config::{Config, Terms};
@@ -22,6 +24,9 @@ use crate::io::{
 use crate::ledger::{Attempt, Ledger};
 use crate::record::{Fence, Holder, Observation, Record, Sight, Term, Version};
 use crate::time::{Clock, Fast, Now, Span};
+
+#[cfg(feature = "shape")]
+pub use self::shape::Shape;
 
 /// One contender for one name.
 #[derive(Clone, Debug)]
@@ -340,12 +345,9 @@ impl Lease {
         match flight.write {
             Write::Acquire | Write::Takeover | Write::Read => {}
             // The end of what was under way when the acquire was asked for.
-            Write::HandOver | Write::Release | Write::Renew => {
-                if flight.write == Write::Release
-                    && matches!(outcome, Outcome::Applied { .. } | Outcome::Refused { .. })
-                {
-                    self.ledger.strike_tied();
-                }
+            Write::HandOver | Write::Renew => return None,
+            Write::Release => {
+                self.strike_by_release(flight, &outcome);
                 return None;
             }
         }
@@ -522,13 +524,12 @@ impl Lease {
     ) -> Option<Event> {
         let fast = self.clock.fast();
         if held.ended {
-            let reason = match outcome {
+            return Some(match outcome {
                 Outcome::Found { record } | Outcome::Refused { current: Some(record) } => {
-                    reason_of(&record)
+                    self.lose_to(now, &held, &record)
                 }
-                _ => LostReason::Missing,
-            };
-            return Some(self.lose(now, &held, reason));
+                _ => self.lose_to(now, &held, &Record::FREE),
+            });
         }
         match outcome {
             // Whatever was applied, a grant whose time is over does not come back.
@@ -581,7 +582,7 @@ impl Lease {
         let fast = self.clock.fast();
         let open = self.ledger.open(record.version);
         if record.holder != Holder::Us || record.version != held.version && open.is_none() {
-            return Some(self.lose(now, &held, reason_of(record)));
+            return Some(self.lose_to(now, &held, record));
         }
         if let Some(attempt) = open {
             // Applied after all, and counted from its own sending.
@@ -627,18 +628,17 @@ impl Lease {
         });
     }
 
+    /// Its time is over; the record may still be ours.
     fn lose(&mut self, now: &Now, held: &Held, reason: LostReason) -> Event {
-        match reason {
-            // The record is known not to be ours.
-            LostReason::Taken | LostReason::Missing => {
-                self.ledger.strike_tied();
-                self.undo(now, Goal::Quiet, None);
-            }
-            LostReason::Expired | LostReason::Paused | LostReason::Unreachable => {
-                self.undo(now, Goal::Quiet, Some(held));
-            }
-        }
+        self.undo(now, Goal::Quiet, Some(held));
         Event::Lost { reason, fence: held.fence }
+    }
+
+    /// Another record stands there: a stranger's, or what an acquire of ours left that came late.
+    fn lose_to(&mut self, now: &Now, held: &Held, record: &Record) -> Event {
+        self.strike_by_record(record);
+        self.undo(now, Goal::Quiet, None);
+        Event::Lost { reason: reason_of(record), fence: held.fence }
     }
 
     /// Retires everything, and goes on to free whatever of it stands, or may yet stand, in the
@@ -649,8 +649,8 @@ impl Lease {
         if let Some(held) = held {
             rest_until = held.acquired_at.after(self.config.settings().min_hold);
             let copy_until = held.copy_until.filter(|until| *until > now.mono);
-            // A renewal under the same version may have landed without a word, just now.
-            let stands_until = now.mono.after(held.ttl);
+            // A copy of the last renewal may land for a ttl from here, and stand for another.
+            let stands_until = now.mono.after(held.ttl.times(2));
             self.ledger.enter(Attempt {
                 version: held.version,
                 until: held.until,
@@ -661,8 +661,10 @@ impl Lease {
                 takeover: false,
                 retired: true,
             });
+            // Where a condition names only one, it is this that must be known to be gone.
+            self.ledger.prefer(held.version);
         }
-        self.ledger.retire_all();
+        self.ledger.give_up(now.mono);
         self.ledger.prune(now.mono);
         let offer = Version::NONE;
         self.phase = Phase::Undoing(Undoing {
@@ -717,24 +719,14 @@ impl Lease {
                     match undoing.goal {
                         Goal::HandOver if record.version == undoing.offer => Event::HandedOver,
                         Goal::HandOver => Event::Lost { reason: reason_of(&record), fence: None },
-                        Goal::Quiet | Goal::Release => Event::Released,
+                        Goal::Quiet | Goal::Release => released_from(&record),
                     },
                 )
             }
-            (Write::Release, Outcome::Applied { .. }) => {
-                // Known if only one version was named: its record was there, and is freed.
-                self.ledger.freed(flight.attempt);
-                self.ledger.strike_tied();
-                self.sweep(undoing);
-                self.told(undoing, Event::Released)
-            }
-            (Write::Release, Outcome::Refused { current }) => {
-                if let Some(record) = current
-                    && record.holder == Holder::Us
-                    && self.ledger.is_retired(record.version)
-                {
+            (Write::Release, Outcome::Applied { .. } | Outcome::Refused { .. }) => {
+                if let Some(version) = self.strike_by_release(flight, &outcome) {
                     let pause = self.backoff(now, undoing.failures.saturating_add(1));
-                    self.ledger.prefer(record.version);
+                    self.ledger.prefer(version);
                     self.phase = Phase::Undoing(Undoing {
                         next_at: fast.after(if self.names_one() { Span::ZERO } else { pause }),
                         failures: undoing.failures.saturating_add(1),
@@ -742,19 +734,21 @@ impl Lease {
                     });
                     return None;
                 }
-                if self.names_one() && current.is_none() {
-                    // Only that version was compared.
-                    self.ledger.strike_if_tied(flight.attempt);
-                    self.ledger.rotate();
-                    if self.ledger.has_tied() {
-                        self.phase = Phase::Undoing(Undoing { next_at: fast, ..undoing });
-                        return None;
+                if self.ledger.has_tied() {
+                    // In the order of their sending: what an earlier one may have become is asked for
+                    // after it.
+                    if self.ledger.first() == Some(flight.attempt) {
+                        self.ledger.rotate();
                     }
-                } else {
-                    self.ledger.strike_tied();
+                    self.phase = Phase::Undoing(Undoing { next_at: fast, ..undoing });
+                    return None;
                 }
                 self.sweep(undoing);
-                self.told(undoing, Event::Released)
+                let shown = match outcome {
+                    Outcome::Refused { current: Some(record) } => record,
+                    _ => Record::FREE,
+                };
+                self.told(undoing, released_from(&shown))
             }
             // The end of a write that was under way when it was given up.
             (Write::Acquire | Write::Takeover | Write::Renew, Outcome::Applied { .. }) => {
@@ -785,6 +779,36 @@ impl Lease {
                 None
             }
         }
+    }
+
+    /// Strikes what the end of a release proves to be gone. A version that it shows to stand in the record
+    /// is given back, and stays.
+    fn strike_by_release(&mut self, flight: &Flight, outcome: &Outcome) -> Option<Version> {
+        match outcome {
+            Outcome::Applied { .. } => {
+                // Known if only one version was named: its record was there, and is freed.
+                self.ledger.freed(flight.attempt);
+                self.ledger.strike_tied();
+            }
+            Outcome::Refused { current: Some(record) } => return self.strike_by_record(record),
+            // Only that version was compared.
+            Outcome::Refused { current: None } if self.names_one() => {
+                self.ledger.strike_if_tied(flight.attempt);
+            }
+            Outcome::Refused { current: None } => self.ledger.strike_tied(),
+            Outcome::Found { .. } | Outcome::Unknown | Outcome::Unavailable | Outcome::Denied => {}
+        }
+        None
+    }
+
+    /// Attempts that name a record of ours cannot land any more, unless this record is one. Then its
+    /// version is given back.
+    fn strike_by_record(&mut self, record: &Record) -> Option<Version> {
+        if record.holder == Holder::Us && self.ledger.get(record.version).is_some() {
+            return Some(record.version);
+        }
+        self.ledger.strike_tied();
+        None
     }
 
     /// Nothing of ours stands in the record; what may yet land is looked for, ever less often.
@@ -833,6 +857,15 @@ fn reason_of(record: &Record) -> LostReason {
     match record.holder {
         Holder::Nobody => LostReason::Missing,
         Holder::Us | Holder::OfferedToUs | Holder::Other => LostReason::Taken,
+    }
+}
+
+/// What is left after a release. A record with our name and a version that is over for everybody came too
+/// late to be freed: it ends by itself, if it did not long ago.
+fn released_from(record: &Record) -> Event {
+    match record.holder {
+        Holder::Us => Event::Unconfirmed,
+        Holder::Nobody | Holder::OfferedToUs | Holder::Other => Event::Released,
     }
 }
 

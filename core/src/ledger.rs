@@ -55,10 +55,17 @@ impl Ledger {
             return false;
         }
         if self.attempts.is_full() {
-            let retired = self.attempts.iter().position(|a| a.retired);
-            self.attempts.remove(retired.unwrap_or(0));
+            // The first is the likeliest to stand in the record, and the others follow in the order of
+            // their sending.
+            let retired = self.attempts.iter().skip(1).position(|a| a.retired);
+            self.attempts.remove(retired.map_or(0, |index| index.saturating_add(1)));
         }
         self.attempts.push(attempt).is_ok()
+    }
+
+    #[cfg(feature = "shape")]
+    pub(crate) fn attempts(&self) -> &[Attempt] {
+        &self.attempts
     }
 
     pub(crate) fn get(&self, version: Version) -> Option<&Attempt> {
@@ -143,6 +150,15 @@ impl Ledger {
     pub(crate) fn retire_all(&mut self) {
         for attempt in &mut self.attempts {
             attempt.retired = true;
+        }
+    }
+
+    /// Retires all. What was open until now may stand in the record, however long this process did not
+    /// run: it is looked for once more at least.
+    pub(crate) fn give_up(&mut self, now: Instant) {
+        for attempt in self.attempts.iter_mut().filter(|a| !a.retired) {
+            attempt.retired = true;
+            attempt.gone_at = attempt.gone_at.max(now.after(attempt.ttl));
         }
     }
 

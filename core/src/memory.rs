@@ -40,6 +40,8 @@ struct Held<H> {
     expires_at: Option<Wall>,
     max_clock_skew: Option<Span>,
     offered: bool,
+    /// Written by a client that goes by the Unix clock alone.
+    by_wall: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +157,7 @@ impl<H: Copy + PartialEq> Row<H> {
             expires_at: None,
             max_clock_skew: None,
             offered,
+            by_wall: false,
         });
         let rests = held.is_none() && ends_at > Instant::from_micros(0);
         let rest_until =
@@ -236,6 +239,34 @@ impl<H: Copy + PartialEq> Row<H> {
         }
     }
 
+    /// What a client does that goes by the Unix clock alone: takes the name, or keeps it, unless
+    /// another's stored expiry lies ahead. It knows of nothing else in the row and leaves it there, our
+    /// version too. True if it holds.
+    pub fn hold_by_wall(&mut self, holder: H, now: Wall, ttl: Span) -> bool {
+        let open = |held: &Held<H>| held.holder == holder || held.expires_at < Some(now);
+        if self.held.is_some_and(|held| !open(&held) || held.expires_at.is_none()) {
+            return false;
+        }
+        let expires_at = Some(now.after(ttl));
+        let left_behind = self.held.unwrap_or(Held {
+            holder,
+            version: Version::NONE,
+            ttl,
+            ends_at: Instant::from_micros(u64::MAX),
+            expires_at,
+            max_clock_skew: None,
+            offered: false,
+            by_wall: true,
+        });
+        self.held = Some(Held { holder, expires_at, offered: false, by_wall: true, ..left_behind });
+        true
+    }
+
+    /// What such a client does in the end: removes itself, if it stands there.
+    pub fn leave_by_wall(&mut self, holder: H) {
+        self.held = self.held.filter(|held| !held.by_wall || held.holder != holder);
+    }
+
     /// Frees the row whoever holds it.
     pub fn clear(&mut self) {
         self.held = None;
@@ -257,6 +288,15 @@ impl<H: Copy + PartialEq> Row<H> {
             let identity = Identity(!rest.version.to_bits());
             return Record { term, identity, ..Record::FREE };
         };
+        if let (true, Some(expires_at)) = (held.by_wall, held.expires_at) {
+            return Record {
+                holder: Holder::Other,
+                version: held.version,
+                identity: Identity(!held.version.to_bits() ^ u128::from(expires_at.as_micros())),
+                fence: Some(Fence(self.fence)),
+                term: Term::WallOnly { expires_at },
+            };
+        }
         let ttl = held.ttl;
         let term = match (self.ends, held.expires_at, held.max_clock_skew) {
             (Ends::ByStore, ..) => {
@@ -319,6 +359,7 @@ impl<H: Copy + PartialEq> Row<H> {
             expires_at: call.wall.map(|wall| wall.after(ttl)),
             max_clock_skew: terms.max_clock_skew(),
             offered: false,
+            by_wall: false,
         });
         Outcome::Applied { fence: Some(Fence(self.fence)) }
     }

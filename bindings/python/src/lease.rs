@@ -203,8 +203,11 @@ impl Lease {
         let outcome = self.lock().read_replies(call_id, &replies)?;
         match outcome {
             Some(outcome) => self.completed(py, now.0, call_id, outcome),
-            // To be put in another form.
+            // To be put in another form, unless it was given up: then it must not be sent any more.
             None => {
+                if self.lock().lease.awaited() != Some(CallId(call_id)) {
+                    return self.completed(py, now.0, call_id, Outcome::Unknown);
+                }
                 let step = self.lock().same_call();
                 step.into_python(py)
             }
