@@ -10,6 +10,7 @@ use stateright::{Checker, Model};
 use tenure_core::config::{Expiry, Versions};
 use tenure_core::time::Span;
 use tenure_sim::shape::{Telling, fingerprint};
+use tenure_sim::world::Shows;
 use tenure_tests::model::{Search, Seen, State};
 
 const SKEW: Expiry = Expiry::Bounded { max_clock_skew: Span::from_millis(400) };
@@ -193,7 +194,8 @@ fn two_contenders_at_a_store_that_ends_records() {
             doubts,
             duplicates: false,
             refusals: false,
-            late: true,
+            late: large(),
+            shows: Shows::Acquires,
             ..two(Expiry::Store)
         };
         search(&format!("two contenders, ended by the store, {name}"), store, held_and_released);
@@ -205,6 +207,7 @@ fn three_contenders() {
     let three = Search {
         contenders: 3,
         doubts: vec![0],
+        most_fences: if large() { None } else { Some(3) },
         refusals: large(),
         duplicates: large(),
         ..two(Expiry::Observed)

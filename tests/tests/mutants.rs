@@ -97,7 +97,7 @@ const MUTANTS: &[Mutant] = mutants! {
         "ledger.rs": "a.version != version);\n        «self.retire_all()»;" => "()";
     }
     end_does_not_retire {
-        "lease.rs": "«self.ledger.retire_all()»;\n        self.ledger.prune(now.mono);" => "()";
+        "lease.rs": "«self.ledger.give_up(now.mono)»;" => "()";
     }
     ttl_shrinks_under_one_value {
         "lease/calls.rs": "Versions::PerClaim if «terms.ttl() == held.ttl» => held.version," => "true";
@@ -123,6 +123,10 @@ const MUTANTS: &[Mutant] = mutants! {
         "lease.rs": "Outcome::Refused { current: Some(record) } => return «self.strike_by_record(record)»," => "{ self.ledger.strike_tied(); None }";
     }
     loss_forgets_what_stands { "lease.rs": "«self.strike_by_record(record)»;\n        self.undo" => "{ self.ledger.strike_tied(); None }"; }
+    released_is_told_of_another_version { "lease.rs": "«self.ledger.prefer(held.version)»;" => "()"; }
+    versions_are_asked_for_out_of_order {
+        "lease.rs": "if «self.ledger.first() == Some(flight.attempt)» {" => "true";
+    }
     full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«retired.map_or(0, |index| index.saturating_add(1))»);" => "0"; }
     deletion_resets_the_fence { "memory.rs": "pub fn clear(&mut self) {\n        self.held = «None»;" => "{ self.fence = 0; None }"; }
 
