@@ -16,12 +16,11 @@ use tenure_core::io::{Event, Input, Wait};
 use tenure_core::lease::State as Doing;
 use tenure_core::memory::Ends;
 use tenure_core::time::Span;
+use tenure_sim::action::{Action, Number, TurnedAway};
 use tenure_sim::promise::{Broken, Promise};
 use tenure_sim::settle::{settle, take_over};
 use tenure_sim::shape::{Telling, fingerprint, may_apply};
-use tenure_sim::world::{
-    Action, Born, EXACT, Happened, Message, Number, Rules, Shows, TurnedAway, World,
-};
+use tenure_sim::world::{Born, EXACT, Happened, Message, Rules, Shows, World};
 
 const SECOND: u64 = 1_000_000;
 

@@ -5,14 +5,15 @@
 //! No I/O, no clock, no randomness but the seed's: the same seed walks the same way on every platform,
 //! in a browser too.
 //!
-//! * [`world`]: the state and everything that can happen to it ([`world::Action`]). The one description
-//!   that the random walk and the exhaustive search share.
+//! * [`action`]: everything that can happen; [`world`]: the state, and how each action changes it. The one
+//!   description that the random walk and the exhaustive search share.
 //! * [`promise`]: what is checked after every step.
 //! * [`walk`]: what happens when, drawn from a seed.
 //! * [`shrink`]: the shortest schedule found that breaks the same promise.
 //! * [`settle`]: the faults stop; what must become of the world then, and how soon.
 //! * [`shape`]: which states of the world are one, for the exhaustive search.
 
+pub mod action;
 pub mod guarded;
 pub mod promise;
 pub mod random;

@@ -5,8 +5,9 @@ use tenure_core::io::{Input, Wait};
 use tenure_core::lease::State;
 use tenure_core::time::Span;
 
+use crate::action::Action;
 use crate::promise::{Broken, Promise, broken};
-use crate::world::{Action, EXACT, World};
+use crate::world::{EXACT, World};
 
 /// Everybody gives up, nothing is lost any more, and what is left is undone; then one contender, begun
 /// anew, gets the name within the bound, releases it, and leaves it free.

@@ -1,7 +1,8 @@
 //! The shortest schedule found that breaks the same promise: what a person wants to read.
 
+use crate::action::Action;
 use crate::promise::{Broken, Promise};
-use crate::world::{Action, World};
+use crate::world::World;
 
 /// Leaves out whatever the breach does not need: first large parts, then ever smaller ones, until no
 /// single action can go. What becomes impossible without another changes nothing, so any rest of a

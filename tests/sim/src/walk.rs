@@ -11,11 +11,12 @@ use tenure_core::lease::State;
 use tenure_core::memory::Ends;
 use tenure_core::time::Span;
 
+use crate::action::{Action, Number, TurnedAway};
 use crate::promise::{Broken, Promise};
 use crate::random::Random;
 use crate::settle::{settle, take_over};
 use crate::shrink::shrink;
-use crate::world::{Action, Born, EXACT, Happened, Number, Rules, Shows, TurnedAway, World};
+use crate::world::{Born, EXACT, Happened, Rules, Shows, World};
 
 /// What kind of world is walked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
