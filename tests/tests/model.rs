@@ -46,7 +46,7 @@ fn search(name: &str, search: Search, reached: Reached) -> usize {
     let checker = search.checker().threads(2).timeout(patience).spawn_bfs().join();
     let states = checker.unique_state_count();
     println!(
-        "{name}: {states} states, {} steps, depth {}, {:.1} s, {:?}",
+        "measured: {name}: {states} states, {} steps, depth {}, {:.1} s, {:?}",
         checker.state_count(),
         checker.max_depth(),
         began.elapsed().as_secs_f64(),
@@ -106,12 +106,7 @@ fn two_contenders_with_lost_late_and_ambiguous_messages() {
 /// What was given up lands late, or twice.
 #[test]
 fn two_contenders_of_whom_one_leaves_strays() {
-    let strays = Search {
-        doubts: vec![1, 0],
-        duplicates: large(),
-        refusals: false,
-        ..two(Expiry::Observed)
-    };
+    let strays = Search { doubts: vec![1, 0], refusals: large(), ..two(Expiry::Observed) };
     search("two contenders, strays", strays, taken_and_healed);
 }
 
@@ -273,7 +268,7 @@ fn states_that_are_told_alike_behave_alike() {
         };
         let (pairs, differ) = compare(&search, if large() { 200_000 } else { 15_000 });
         println!(
-            "{name}, {contenders} contenders: {pairs} pairs told alike, {differ} behave differently"
+            "measured: {name}, {contenders} contenders: {pairs} pairs told alike, {differ} behave differently"
         );
         assert!(pairs > 1_000, "too few pairs to tell");
         // Where a little is given up on purpose, it must stay little.

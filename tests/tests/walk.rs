@@ -27,7 +27,7 @@ fn walk_all(mode: Mode) -> Tally {
         }
     }
     let rate = tally.steps as f64 / began.elapsed().as_secs_f64() / 1e6;
-    println!("{mode:?}: {seeds} seeds, {rate:.1} million steps a second, {tally:?}");
+    println!("measured: {mode:?}: {seeds} seeds, {rate:.1} million steps a second, {tally:?}");
     // A walk in which these do not happen proves nothing.
     for (what, count) in [
         ("acquired", tally.acquired),
@@ -102,7 +102,12 @@ fn fencing_holds_when_a_failover_forgets() {
 }
 
 #[test]
-fn fencing_holds_when_records_are_deleted() {
+fn promises_hold_when_some_hold_for_ever() {
+    with_takeovers(Mode::Forever);
+}
+
+#[test]
+fn fencing_holds_when_records_are_deleted_and_broken() {
     with_takeovers(Mode::Deleted);
 }
 

@@ -53,6 +53,8 @@ pub enum Action {
     Replicate,
     /// The replica takes over; what it had not heard of is forgotten.
     Failover,
+    /// A person has a contender take the name from whomever the record shows.
+    TakeFrom(usize),
     /// Somebody deletes the record.
     Delete,
     /// A client that goes by the Unix clock alone takes the name or keeps it.

@@ -18,7 +18,12 @@ use crate::world::{EXACT, World};
 /// The promise that was broken.
 pub fn settle(world: &mut World, grain: u64) -> Result<(), Broken> {
     world.clear_network();
-    let longest = world.row.parts().ttl;
+    if world.row.parts().ttl.is_forever() && world.is_held_by_the_dead() {
+        // Nothing but a person ends this.
+        world.apply(&Action::Delete)?;
+    }
+    let stored = world.row.parts().ttl;
+    let longest = if stored.is_forever() { Span::ZERO } else { stored };
     for who in 0..world.contenders.len() {
         world.apply(&Action::Resume(who))?;
         world.apply(&Action::Input(who, Input::Release))?;
@@ -50,6 +55,9 @@ pub fn settle(world: &mut World, grain: u64) -> Result<(), Broken> {
 pub fn take_over(world: &mut World, who: usize, grain: u64) -> Result<(), Broken> {
     world.clear_network();
     let stored = world.row.parts().ttl;
+    if stored.is_forever() {
+        return Ok(());
+    }
     for other in 0..world.contenders.len() {
         world.apply(&Action::Die(other))?;
     }

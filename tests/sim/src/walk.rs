@@ -36,7 +36,9 @@ pub enum Mode {
     StorePerClaim,
     /// The same, and the store fails over to a replica that has not heard of everything.
     Failover,
-    /// Judged by observation, and somebody deletes records.
+    /// Judged by observation, and some hold for ever: when they die, a person breaks their record.
+    Forever,
+    /// Judged by observation, and people delete and break records of the living.
     Deleted,
     /// Judged by observation, and machines are copied while they hold.
     Cloned,
@@ -44,7 +46,7 @@ pub enum Mode {
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Observed,
         Self::Bounded,
         Self::Mixed,
@@ -52,6 +54,7 @@ impl Mode {
         Self::Store,
         Self::StorePerClaim,
         Self::Failover,
+        Self::Forever,
         Self::Deleted,
         Self::Cloned,
     ];
@@ -291,6 +294,9 @@ impl Walk {
         if self.random.one_in(4) {
             settings.ttl = Ttl::For(Span::from_micros(TTL * 2));
         }
+        if self.mode == Mode::Forever && self.random.one_in(2) {
+            settings.ttl = Ttl::Forever;
+        }
         if self.random.one_in(6) {
             settings.min_hold = Span::from_micros(TTL / 2);
         }
@@ -500,7 +506,7 @@ impl Walk {
             return Ok(());
         }
         if let Some(action) = self.of_its_kind(who) {
-            return self.apply(action).map(|_| ());
+            return self.hand(who, action);
         }
         let free_clock = !self.world.contenders[who].born.disciplined;
         let input = match self.random.below(64) {
@@ -544,9 +550,11 @@ impl Walk {
                 return self.hand(who, Action::HandOver(who, other));
             }
             37..=39 => {
-                let ttl = Span::from_micros(TTL / 2 + self.random.below(2 * TTL));
+                let span = Span::from_micros(TTL / 2 + self.random.below(2 * TTL));
+                let lasts = self.mode == Mode::Forever && self.random.one_in(3);
+                let ttl = if lasts { Ttl::Forever } else { Ttl::For(span) };
                 let c = &self.world.contenders[who];
-                let terms = c.lease.config().terms(Ttl::For(ttl));
+                let terms = c.lease.config().terms(ttl);
                 Input::Renew { terms: terms.ok().filter(|_| !c.born.disciplined) }
             }
             40 => Input::Wake,
@@ -579,7 +587,13 @@ impl Walk {
                 10 => Some(Action::Failover),
                 _ => None,
             },
-            Mode::Deleted => self.random.one_in(40).then_some(Action::Delete),
+            Mode::Deleted => match self.random.below(80) {
+                0 | 1 => Some(Action::Delete),
+                2 => Some(Action::TakeFrom(who)),
+                _ => None,
+            },
+            Mode::Forever => (self.world.is_held_by_the_dead() && self.random.one_in(10))
+                .then_some(Action::TakeFrom(who)),
             Mode::Cloned => {
                 let held = self.world.contenders[who].lease.state() == State::Held;
                 (held && self.random.one_in(20)).then_some(Action::Clone(who))

@@ -93,7 +93,7 @@ impl Message {
         match self.call.kind {
             CallKind::Acquire { terms, .. }
             | CallKind::Takeover { terms, .. }
-            | CallKind::Renew { terms, .. } => self.sent + terms.ttl().as_micros(),
+            | CallKind::Renew { terms, .. } => self.sent.saturating_add(terms.ttl().as_micros()),
             CallKind::HandOver { .. } | CallKind::Release { .. } | CallKind::Read { .. } => 0,
         }
     }
@@ -277,6 +277,14 @@ impl World {
         let unique = (u128::from(c.life) << 96) | (u128::from(c.draws) << 32);
         let noise = self.entropy.as_mut().map_or(0, Random::bits) & 0xffff_ffff;
         Now { entropy: unique | u128::from(noise), ..now }
+    }
+
+    /// Whether whoever the record names is gone.
+    #[must_use]
+    pub fn is_held_by_the_dead(&self) -> bool {
+        self.row.holder(self.store_now()).is_some_and(|(holder, ..)| {
+            !self.contenders.iter().any(|c| c.holder == holder && !c.dead)
+        })
     }
 
     /// Whose the write is that made the record, what it wrote, until when it needs no excuse, and

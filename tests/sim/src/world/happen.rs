@@ -131,6 +131,12 @@ impl World {
                 self.row = self.replica;
                 self.landed = None;
             }
+            Action::TakeFrom(who) => {
+                if let Some(c) = self.contenders.get(who) {
+                    let seen = self.row.record(c.holder, self.store_now()).identity;
+                    self.input(who, Input::Break { seen }, &mut happened)?;
+                }
+            }
             Action::Delete => {
                 self.row.clear();
                 self.landed = None;

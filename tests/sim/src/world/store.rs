@@ -53,7 +53,7 @@ impl World {
                     remember(&mut self.given, (fence, number.life));
                     let ttl = terms.ttl().as_micros();
                     let excused = again || self.time >= message.excused_from();
-                    let until = self.time + ttl - ttl / 10;
+                    let until = self.time.saturating_add(ttl - ttl / 10);
                     let life = number.life;
                     self.landed = Some(Landed { life, version: attempt, fence, until, excused });
                 }
@@ -66,7 +66,7 @@ impl World {
                     landed.excused |= self.time >= message.excused_from();
                     landed.life = number.life;
                     landed.version = attempt;
-                    landed.until = self.time + ttl - ttl / 10;
+                    landed.until = self.time.saturating_add(ttl - ttl / 10);
                 }
             }
             CallKind::Release { .. } | CallKind::HandOver { .. } => {
