@@ -433,4 +433,107 @@ mod tests {
         let config = Config::new(Settings { expiry, ..settings(10_000) }).unwrap();
         assert_eq!(config.first_terms().valid_for(), Span::from_millis(8_798));
     }
+
+    #[test]
+    fn every_setting_works_up_to_its_limit_and_not_beyond() {
+        use ConfigError::*;
+        let tick = Span::from_micros(1);
+        let least = Span::from_millis(1);
+        let most = Config::LONGEST_TTL;
+        let base = settings(10_000);
+        let check =
+            |settings: Settings| Config::new(settings).map(|_| ()).map_err(|why| why.field());
+        let polls = |poll| check(Settings { poll_interval: Some(poll), ..base });
+        let timeouts = |timeout| check(Settings { call_timeout: Some(timeout), ..base });
+        let holds = |min_hold| check(Settings { min_hold, ..base });
+        let renews = |pace| check(Settings { renew_interval: Some(pace), ..base });
+        assert_eq!([polls(least), timeouts(least), renews(least)], [Ok(()); 3]);
+        assert_eq!([polls(most), timeouts(most), holds(most)], [Ok(()); 3]);
+        assert_eq!(polls(least.minus(tick)), Err("poll_interval"));
+        assert_eq!(polls(most.plus(tick)), Err("poll_interval"));
+        assert_eq!(timeouts(least.minus(tick)), Err("call_timeout"));
+        assert_eq!(timeouts(most.plus(tick)), Err("call_timeout"));
+        assert_eq!(holds(most.plus(tick)), Err("min_hold"));
+        assert_eq!(renews(least.minus(tick)), Err("renew_interval"));
+        let two_tries = Span::from_millis(9_798).part(2);
+        assert_eq!(renews(two_tries), Ok(()));
+        assert_eq!(renews(two_tries.plus(tick)), Err("renew_interval"));
+        let drifts = |rate_error_ppm| Config::new(Settings { rate_error_ppm, ..base });
+        assert!(drifts(200_000).is_ok());
+        assert_eq!(drifts(200_001), Err(RateErrorTooLarge));
+        // Of 10 s, 7.298 s may go to the bound: what is left with the margin is a quarter.
+        let skews = |max_clock_skew| {
+            Config::new(Settings { expiry: Expiry::Bounded { max_clock_skew }, ..base })
+        };
+        assert!(skews(Span::from_millis(7_298)).is_ok());
+        assert_eq!(skews(Span::from_millis(7_298).plus(tick)), Err(SkewEatsTtl));
+        assert_eq!(skews(Span::from_millis(10_000)), Err(SkewEatsTtl));
+    }
+
+    #[test]
+    fn the_longest_ttl_is_a_hundred_years() {
+        let days = Config::LONGEST_TTL.part(24 * 60 * 60 * 1_000_000).as_micros();
+        assert!((36_525..=36_600).contains(&days), "{days}");
+    }
+
+    #[test]
+    fn defaults_are_parts_of_the_ttl_and_end_where_they_would_be_a_nuisance() {
+        let of = |ttl_ms, expiry| {
+            let ttl = Ttl::For(Span::from_millis(ttl_ms));
+            let config = Config::new(Settings::new(ttl, expiry)).unwrap();
+            (config.poll_interval().as_millis_up(), config.call_timeout().as_millis_up())
+        };
+        assert_eq!(of(600, Expiry::Observed), (60, 200));
+        assert_eq!(of(600, Expiry::Store), (60, 200));
+        assert_eq!(of(60_000, Expiry::Store), (100, 5_000));
+        assert_eq!(of(60_000, Expiry::Observed), (1_000, 5_000));
+        let bounded = Expiry::Bounded { max_clock_skew: Span::from_millis(100) };
+        assert_eq!(of(60_000, bounded), (1_000, 5_000));
+        let chosen = Settings {
+            poll_interval: Some(Span::from_millis(3)),
+            call_timeout: Some(Span::from_millis(4)),
+            ..settings(600)
+        };
+        let config = Config::new(chosen).unwrap();
+        assert_eq!(config.poll_interval(), Span::from_millis(3));
+        assert_eq!(config.call_timeout(), Span::from_millis(4));
+    }
+
+    #[test]
+    fn a_chosen_pace_of_renewals_is_for_the_ttl_that_it_was_chosen_with() {
+        let pace = Some(Span::from_millis(100));
+        let config = Config::new(Settings { renew_interval: pace, ..settings(600) }).unwrap();
+        assert_eq!(Some(config.first_terms().renew_interval), pace);
+        let terms = config.terms(Ttl::For(Span::from_millis(6_000))).unwrap();
+        assert_eq!(terms.renew_interval, Span::from_millis(2_000));
+        assert_eq!(terms.ttl(), Span::from_millis(6_000));
+    }
+
+    #[test]
+    fn a_bound_is_declared_by_those_who_judge_by_it_and_by_nobody_else() {
+        let max_clock_skew = Span::from_millis(100);
+        let of = |expiry| {
+            let config = Config::new(Settings { expiry, ..settings(10_000) }).unwrap();
+            (config.max_clock_skew(), config.first_terms().max_clock_skew())
+        };
+        let declared = (Some(max_clock_skew), Some(max_clock_skew));
+        assert_eq!(of(Expiry::Bounded { max_clock_skew }), declared);
+        assert_eq!(of(Expiry::Observed), (None, None));
+        assert_eq!(of(Expiry::Store), (None, None));
+    }
+
+    #[test]
+    fn where_asking_costs_a_write_a_contender_reads() {
+        let polling = |expiry| Settings::new(Ttl::Forever, expiry).polling;
+        assert_eq!(polling(Expiry::Store), Polling::Acquire);
+        assert_eq!(polling(Expiry::Observed), Polling::Read);
+    }
+
+    #[test]
+    fn an_error_says_which_setting_and_what_is_wrong_with_it() {
+        extern crate alloc;
+        use alloc::string::ToString as _;
+        let told = refused(settings(1)).to_string();
+        assert_eq!(told, "ttl must be at least 10 ms");
+    }
 }

@@ -157,6 +157,7 @@ impl Lease {
     fn apply(&mut self, now: &Now, input: Input) -> Option<Event> {
         match (input, self.phase) {
             (Input::Acquire { wait }, Phase::Idle | Phase::Undoing(_)) => {
+                self.seen = self.seen.map(|sight| Sight { broken: false, ..sight });
                 self.acquire(wait);
                 None
             }
@@ -501,7 +502,6 @@ impl Lease {
             version: attempt.version,
             fence,
             ttl: attempt.ttl,
-            copy_until: attempt.again.then_some(attempt.gone_at),
             acquired_at: sent,
             until: attempt.until,
             renew_at: if lasts { sent.after(self.terms.renew_interval) } else { fast },
@@ -540,7 +540,10 @@ impl Lease {
                     version: flight.attempt,
                     ttl: flight.ttl,
                     until: flight.until,
-                    renew_at: self.renew_at(flight.sent, flight.ttl),
+                    // One that was sent again counts from its first sending, and may have little left.
+                    renew_at: self
+                        .renew_at(flight.sent, flight.ttl)
+                        .min(fast.after(flight.until.since(fast).part(2))),
                     failures: 0,
                     at_risk_told: false,
                     settle: false,
@@ -648,16 +651,15 @@ impl Lease {
         let mut rest_until = fast;
         if let Some(held) = held {
             rest_until = held.acquired_at.after(self.config.settings().min_hold);
-            let copy_until = held.copy_until.filter(|until| *until > now.mono);
             // A copy of the last renewal may land for a ttl from here, and stand for another.
             let stands_until = now.mono.after(held.ttl.times(2));
             self.ledger.enter(Attempt {
                 version: held.version,
                 until: held.until,
-                gone_at: copy_until.map_or(stands_until, |until| until.max(stands_until)),
+                gone_at: stands_until,
                 ttl: held.ttl,
-                loose: copy_until.is_some(),
-                again: copy_until.is_some(),
+                loose: false,
+                again: false,
                 takeover: false,
                 retired: true,
             });
@@ -709,8 +711,12 @@ impl Lease {
             }
             (Write::HandOver | Write::Read, Outcome::Found { record }) => {
                 if record.holder == Holder::Us && self.ledger.get(record.version).is_some() {
+                    // What is named next. That it stands and is still refused may be a matter of turns.
                     self.ledger.prefer(record.version);
-                    self.phase = Phase::Undoing(Undoing { next_at: fast, failures: 0, ..undoing });
+                    let next_at = fast.after(self.backoff(now, undoing.sweeps));
+                    let sweeps = undoing.sweeps.saturating_add(1);
+                    self.phase =
+                        Phase::Undoing(Undoing { next_at, failures: 0, sweeps, ..undoing });
                     return None;
                 }
                 self.ledger.strike_tied();
@@ -752,6 +758,19 @@ impl Lease {
             }
             // The end of a write that was under way when it was given up.
             (Write::Acquire | Write::Takeover | Write::Renew, Outcome::Applied { .. }) => {
+                if self.ledger.get(flight.attempt).is_none() {
+                    // It came later than it was looked for, but it is known to stand there.
+                    self.ledger.enter(Attempt {
+                        version: flight.attempt,
+                        until: flight.until,
+                        gone_at: now.mono.after(flight.ttl),
+                        ttl: flight.ttl,
+                        loose: false,
+                        again: false,
+                        takeover: false,
+                        retired: true,
+                    });
+                }
                 self.ledger.landed(flight.attempt, now.mono);
                 self.ledger.prefer(flight.attempt);
                 self.phase = Phase::Undoing(Undoing { next_at: fast, ..undoing });
@@ -769,6 +788,9 @@ impl Lease {
                 None
             }
             _ => {
+                if let Outcome::Refused { current: Some(record) } = outcome {
+                    self.ledger.prefer(record.version);
+                }
                 let answered = outcome != Outcome::Unknown;
                 let pause = self.backoff(now, undoing.failures.saturating_add(u8::from(answered)));
                 self.phase = Phase::Undoing(Undoing {

@@ -453,4 +453,162 @@ mod tests {
             Outcome::Applied { fence: Some(Fence(2)) }
         ));
     }
+
+    const TTL: Span = Span::from_millis(1_000);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(0).after(Span::from_millis(millis))
+    }
+
+    fn wall(millis: u64) -> Option<Wall> {
+        Some(Wall::from_millis(millis))
+    }
+
+    /// An acquire of one that declares a bound, by its Unix clock.
+    fn bounded(bits: u128, skew_ms: u64, now: Option<Wall>) -> Call {
+        let expiry = Expiry::Bounded { max_clock_skew: Span::from_millis(skew_ms) };
+        let terms = Config::new(Settings::new(Ttl::For(TTL), expiry)).unwrap().first_terms();
+        let kind = CallKind::Acquire { attempt: Version::from_bits(bits), terms };
+        Call { wall: now, ..call(kind) }
+    }
+
+    fn release(bits: u128, rest_ms: u64, now: Option<Wall>) -> Call {
+        let ours = OurVersions::one(Version::from_bits(bits));
+        let rest = Span::from_millis(rest_ms);
+        Call { wall: now, ..call(CallKind::Release { ours, rest }) }
+    }
+
+    fn is_applied(outcome: Outcome) -> bool {
+        matches!(outcome, Outcome::Applied { .. })
+    }
+
+    #[test]
+    fn a_row_is_of_this_start_of_the_machine_or_free_and_another_machines_is_neither() {
+        let held = Parts { holder: Some('a'), ends_at: at(500), ttl: TTL, ..Parts::free(7) };
+        let (here, rebooted) = (Boot { machine: 1, boot: 1 }, Boot { machine: 1, boot: 2 });
+        let elsewhere = Boot { machine: 2, boot: 1 };
+        assert_eq!(held.since(here, here), Ok(held));
+        assert_eq!(held.since(here, rebooted), Ok(Parts::free(7)));
+        assert_eq!(held.since(elsewhere, here), Err(OtherMachine));
+        assert_eq!(Parts::<char>::free(7).since(elsewhere, here), Ok(Parts::free(7)));
+    }
+
+    #[test]
+    fn a_row_is_the_same_from_its_parts() {
+        let mut row = Row::new(Ends::ByStore, 0);
+        assert_eq!(Row::from_parts(row.parts()), row);
+        assert!(is_applied(row.carry_out('a', None, &acquire(1), at(0))));
+        let parts = row.parts();
+        assert_eq!((parts.holder, parts.ends_at, parts.ttl), (Some('a'), at(1_000), TTL));
+        assert_eq!(Row::from_parts(parts), row);
+        assert!(is_applied(row.carry_out('a', None, &release(1, 300, None), at(100))));
+        let parts = row.parts();
+        assert_eq!((parts.holder, parts.ends_at), (None, at(400)));
+        assert_eq!(parts.version, Version::from_bits(1));
+        assert_eq!(parts.ttl, Span::from_millis(300));
+        assert_eq!(Row::from_parts(parts), row);
+    }
+
+    #[test]
+    fn the_store_ends_a_record_at_its_last_instant_and_frees_a_name_that_rested() {
+        let mut row = Row::new(Ends::ByStore, 0);
+        assert!(is_applied(row.carry_out('a', None, &acquire(1), at(0))));
+        let named = |row: &Row<char>, millis| row.holder(at(millis)).map(|(who, ..)| who);
+        assert_eq!(named(&row, 999), Some('a'));
+        assert_eq!(named(&row, 1_000), None);
+        assert!(is_applied(row.carry_out('a', None, &release(1, 300, None), at(100))));
+        let left = Some(Span::from_millis(1));
+        assert_eq!(row.record('b', at(399)).term, Term::Remaining { left });
+        assert_eq!(row.record('b', at(400)), Record::FREE);
+        assert!(!is_applied(row.carry_out('b', None, &acquire(2), at(399))));
+        assert!(is_applied(row.carry_out('b', None, &acquire(2), at(400))));
+    }
+
+    #[test]
+    fn where_contenders_end_records_a_rest_ends_by_the_wall_of_whoever_asks() {
+        let rested = || {
+            let mut row = Row::new(Ends::ByContenders, 0);
+            assert!(is_applied(row.carry_out('a', None, &acquire(1), at(0))));
+            let released = row.carry_out('a', None, &release(1, 300, wall(5_000)), at(0));
+            assert!(is_applied(released));
+            row
+        };
+        let ask = |now| is_applied(rested().carry_out('b', None, &bounded(2, 100, now), at(9_000)));
+        assert!(!ask(wall(5_299)) && ask(wall(5_300)));
+        assert!(!ask(None), "who has no such clock waits");
+    }
+
+    #[test]
+    fn a_bound_frees_a_record_of_those_who_declared_one_as_large_at_most() {
+        let asked = |theirs, ours, now| {
+            let mut row = Row::new(Ends::ByContenders, 0);
+            let held = row.carry_out('a', None, &bounded(1, theirs, wall(5_000)), at(0));
+            assert!(is_applied(held));
+            is_applied(row.carry_out('b', None, &bounded(2, ours, now), at(0)))
+        };
+        // It expires after 6,000 ms by its wall.
+        assert!(!asked(100, 100, wall(6_100)));
+        assert!(asked(100, 100, wall(6_101)));
+        assert!(asked(50, 100, wall(6_101)));
+        assert!(!asked(150, 100, wall(60_000)));
+        assert!(!asked(100, 100, None));
+    }
+
+    #[test]
+    fn a_client_that_goes_by_the_wall_takes_what_is_over_by_it_and_leaves_only_its_own() {
+        let now = Wall::from_millis(5_000);
+        let mut row = Row::new(Ends::ByContenders, 0);
+        assert!(row.hold_by_wall('w', now, TTL));
+        assert!(row.hold_by_wall('w', now, TTL), "keeps it");
+        assert!(!row.hold_by_wall('v', Wall::from_millis(6_000), TTL));
+        assert!(row.hold_by_wall('v', Wall::from_millis(6_001), TTL));
+        row.leave_by_wall('w');
+        assert_eq!(row.holder(at(0)).map(|(who, ..)| who), Some('v'));
+        let expires_at = Wall::from_millis(7_001);
+        assert_eq!(row.record('v', at(0)).term, Term::WallOnly { expires_at });
+        row.leave_by_wall('v');
+        assert_eq!(row.holder(at(0)), None);
+
+        // It neither sees what tells no Unix time, nor removes what another wrote under its name.
+        assert!(is_applied(row.carry_out('a', None, &acquire(1), at(0))));
+        assert!(!row.hold_by_wall('w', Wall::from_millis(u64::MAX), TTL));
+        row.leave_by_wall('a');
+        assert_eq!(row.holder(at(0)).map(|(who, ..)| who), Some('a'));
+    }
+
+    #[test]
+    fn one_version_left_behind_is_told_apart_by_the_time_that_was_written_beside_it() {
+        let mut row = Row::new(Ends::ByContenders, 0);
+        let held = row.carry_out('a', None, &bounded(1, 100, wall(5_000)), at(0));
+        assert!(is_applied(held));
+        let ours = row.record('a', at(0)).identity;
+        assert!(row.hold_by_wall('w', Wall::from_millis(7_000), TTL));
+        let left_behind = row.record('a', at(0));
+        assert_eq!(left_behind.version, Version::from_bits(1));
+        assert_eq!(left_behind.holder, Holder::Other);
+        assert!(row.hold_by_wall('w', Wall::from_millis(7_500), TTL));
+        let renewed = row.record('a', at(0)).identity;
+        assert!(ours != left_behind.identity && left_behind.identity != renewed);
+    }
+
+    #[test]
+    fn nothing_but_our_own_record_is_renewed_or_handed_over() {
+        let terms = bounded(0, 100, None).kind;
+        let CallKind::Acquire { terms, .. } = terms else { return };
+        let ours = OurVersions::one(Version::from_bits(1));
+        let renew = call(CallKind::Renew { attempt: Version::from_bits(2), terms, ours });
+        let hand_over = call(CallKind::HandOver { attempt: Version::from_bits(3), terms, ours });
+        let mut row = Row::new(Ends::ByContenders, 0);
+        assert!(is_applied(row.carry_out('a', None, &acquire(1), at(0))));
+        for refused in [&renew, &hand_over] {
+            assert!(!is_applied(row.carry_out('b', Some('c'), refused, at(0))));
+        }
+        assert_eq!(row.carry_out('a', None, &hand_over, at(0)), Outcome::Denied);
+        assert!(is_applied(row.carry_out('a', Some('c'), &hand_over, at(0))));
+        assert_eq!(row.record('c', at(0)).holder, Holder::OfferedToUs);
+        assert_eq!(row.record('a', at(0)).holder, Holder::Other);
+        let ours = OurVersions::one(Version::from_bits(3));
+        let renew = call(CallKind::Renew { attempt: Version::from_bits(4), terms, ours });
+        assert!(!is_applied(row.carry_out('c', None, &renew, at(0))), "an offer is taken over");
+    }
 }

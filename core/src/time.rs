@@ -350,4 +350,73 @@ mod tests {
         assert!(Span::FOREVER.minus(Span(1)).is_forever());
         assert_eq!(Span(7).part(0), Span(7));
     }
+
+    #[test]
+    fn a_span_ends_where_it_was_said_to_and_never_before_it_began() {
+        let span = Span::from_millis(2);
+        assert_eq!(Instant(5).after(span), Instant(2_005));
+        assert_eq!(Instant(2_005).since(Instant(5)), span);
+        assert_eq!(Instant(5).since(Instant(2_005)), Span::ZERO);
+        assert_eq!(Wall(5).after(span), Wall(2_005));
+        assert_eq!(Wall(2_005).before(span), Wall(5));
+        assert_eq!(Wall(5).before(span), Wall(0));
+        assert_eq!(Wall(2_005).since(Wall(5)), span);
+        assert_eq!(Wall(5).since(Wall(2_005)), Span::ZERO);
+        assert_eq!(Fast(5).after(span), Fast(2_005));
+        assert_eq!(Fast(2_005).before(span), Fast(5));
+        assert_eq!(Fast(2_005).since(Fast(5)), span);
+        assert_eq!(Slow(2_005).since(Slow(5)), span);
+    }
+
+    #[test]
+    fn units_are_what_they_are_called() {
+        assert_eq!(Instant::from_micros(7).as_micros(), 7);
+        assert_eq!(Wall::from_micros(7).as_micros(), 7);
+        assert_eq!(Wall::from_millis(7).as_micros(), 7_000);
+        assert_eq!(Wall(7_999).as_millis(), 7);
+        assert_eq!(Span::from_micros(7).as_micros(), 7);
+        assert_eq!(Span::from_millis(7).as_micros(), 7_000);
+        assert_eq!([0, 1_000, 1_001].map(|n| Span(n).as_millis_up()), [0, 1, 2]);
+    }
+
+    #[test]
+    fn parts_and_multiples_of_for_ever_are_for_ever() {
+        assert!(Span::FOREVER.is_forever() && !Span(u64::MAX - 1).is_forever());
+        assert!(Span::FOREVER.part(3).is_forever() && Span::FOREVER.times(3).is_forever());
+        assert_eq!(Span(7).part(3), Span(2));
+        assert_eq!(Span(7).times(3), Span(21));
+        assert_eq!(Span(7).plus(Span(3)), Span(10));
+        assert_eq!(Span(7).minus(Span(3)), Span(4));
+        assert_eq!(Span(3).minus(Span(7)), Span::ZERO);
+    }
+
+    #[test]
+    fn a_stretch_begins_after_ten_milliseconds_and_not_before() {
+        // Within one, the larger and the smaller of the two clocks' totals count, and not those of each
+        // reading.
+        let uneven = [(0, Some(0)), (5_000, Some(1_000)), (9_000, Some(9_000))];
+        assert_eq!(ages(&uneven), (9_000, 9_000));
+        let coarse = [(0, Some(0)), (5_000, Some(0)), (9_000, Some(9_000))];
+        assert_eq!(ages(&coarse), (9_000, 9_000));
+        // From one to the next, what a clock gained in the first is not made up for in the second.
+        let two = [(0, Some(0)), (10_000, Some(1_000)), (20_000, Some(20_000))];
+        assert_eq!(ages(&two), (10_000 + 19_000, 1_000 + 10_000));
+        let almost = [(0, Some(0)), (9_999, Some(1_000)), (20_000, Some(20_000))];
+        assert_eq!(ages(&almost), (20_000, 20_000));
+    }
+
+    #[test]
+    fn a_unix_clock_that_goes_back_is_followed_from_where_it_is_then() {
+        let readings = [(0, Some(9_000_000)), (1_000, Some(8_000_000)), (2_000, Some(8_001_000))];
+        assert_eq!(ages(&readings), (2_000, 2_000));
+        // What it gains after that counts for the holder, though it is still behind where it began.
+        let on = [(0, Some(9_000_000)), (1_000, Some(8_000_000)), (2_000, Some(8_500_000))];
+        assert_eq!(ages(&on), (1_000 + 500_000, 2_000));
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_stops_the_slow_age_alone() {
+        assert_eq!(ages(&[(0, Some(7)), (50_000, Some(7))]), (50_000, 0));
+        assert_eq!(ages(&[(7, Some(0)), (7, Some(20_000)), (15_007, Some(20_000))]), (35_000, 0));
+    }
 }

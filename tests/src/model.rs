@@ -331,8 +331,14 @@ impl Model for Search {
             Expiry::Store => Ends::ByStore,
             Expiry::Observed | Expiry::Bounded { .. } => Ends::ByContenders,
         };
-        let rules =
-            Rules { ends, forgets: false, clones: false, store_rate: EXACT, shows: self.shows };
+        let rules = Rules {
+            ends,
+            forgets: false,
+            clones: false,
+            store_rate: EXACT,
+            shows: self.shows,
+            compares_one: self.versions == Versions::PerClaim,
+        };
         let mut world = World::new(rules, None);
         for at in 0..self.contenders {
             world.be_born(self.born(at));

@@ -218,6 +218,28 @@ fn p5_a_full_ledger_counts_from_the_first_sending_of_what_it_sends_again() {
 }
 
 #[test]
+fn a_full_ledger_keeps_what_stands_in_the_record() {
+    let (mut bench, mut a, _) = observed();
+    bench.input(&mut a, acquire(Wait::Forever));
+    bench.land(&a);
+    bench.tell(&mut a, Outcome::Unknown);
+    // The name is given up before that is found out, and asked for once more.
+    bench.input(&mut a, Input::Cancel);
+    bench.input(&mut a, acquire(Wait::Forever));
+    // With what comes now the ledger is full, and the last pushes another out.
+    for _ in 0..4 {
+        bench.tell(&mut a, Outcome::Unknown);
+        if a.call.is_none() {
+            bench.time = a.wake_at.expect("it tries again");
+            bench.input(&mut a, Input::Tick);
+        }
+    }
+    bench.answer(&mut a);
+    let Some(Event::Acquired { grant, .. }) = a.last() else { panic!("{:?}", a.events) };
+    assert_eq!(grant.fence, Some(Fence(2)), "its own record is none to wait for");
+}
+
+#[test]
 fn p11_a_renewal_whose_reply_comes_after_the_deadline_revives_nothing() {
     let (mut bench, mut a, _) = observed();
     bench.hold(&mut a);
@@ -423,6 +445,26 @@ fn p7_a_holder_that_lost_touches_nothing_of_its_successor() {
 }
 
 #[test]
+fn p4_a_holder_that_lost_to_a_late_acquire_of_its_own_takes_that_back() {
+    let (mut bench, mut a, _) = observed();
+    bench.input(&mut a, acquire(Wait::No));
+    let late = a.call.expect("it asks");
+    bench.tell(&mut a, Outcome::Unknown);
+    bench.answer(&mut a);
+    assert!(bench.holds(&mut a));
+    // Somebody deletes its record, and the first attempt lands in the gap.
+    bench.row.clear();
+    bench.land_again(1, &late);
+    bench.time = a.wake_at.expect("it renews");
+    bench.input(&mut a, Input::Tick);
+    let outcome = bench.land(&a);
+    bench.tell(&mut a, outcome);
+    assert!(is_lost(a.last(), LostReason::Taken), "{:?}", a.last());
+    bench.answer(&mut a);
+    assert_eq!(bench.holder(), None, "what nobody holds keeps nobody waiting");
+}
+
+#[test]
 fn p12_neither_a_refusal_of_access_nor_a_throttle_is_a_free_lease() {
     for (outcome, failure) in
         [(Outcome::Denied, Failure::Denied), (Outcome::Unavailable, Failure::Unavailable)]
@@ -529,6 +571,188 @@ fn the_lost_reply_of_a_release_is_settled() {
     bench.pass(&mut a, TTL / 4);
     bench.answer(&mut a);
     assert_eq!(a.last(), Some(Event::Released));
+}
+
+#[test]
+fn p4_an_acquire_does_not_make_a_release_under_way_forget_the_version_that_it_finds() {
+    // One version is compared, and another of ours stands there.
+    let mut bench = Bench::new(Ends::ByStore);
+    let mut a = Contender::per_claim(1);
+    bench.hold(&mut a);
+    let terms = a.lease.config().terms(Ttl::For(Span::from_millis(2 * TTL))).ok();
+    bench.input(&mut a, Input::Renew { terms });
+    bench.tell(&mut a, Outcome::Unknown);
+    bench.land(&a);
+    bench.input(&mut a, Input::Release);
+    bench.tell(&mut a, Outcome::Unknown);
+    assert!(matches!(a.asks(), CallKind::Release { .. }));
+    let outcome = bench.land(&a);
+    bench.input(&mut a, acquire(Wait::No));
+    bench.tell(&mut a, outcome);
+    bench.answer(&mut a);
+    assert!(matches!(a.last(), Some(Event::Acquired { .. })), "{:?}", a.last());
+}
+
+#[test]
+fn p4_an_acquire_does_not_make_a_release_under_way_forget_what_landed_behind_it() {
+    // All are named, but the store looks only after its refusal who stands there.
+    let (mut bench, mut a, _) = observed();
+    bench.input(&mut a, acquire(Wait::Forever));
+    let late = a.call.expect("it asks");
+    bench.input(&mut a, Input::Cancel);
+    bench.tell(&mut a, Outcome::Unknown);
+    assert!(matches!(a.asks(), CallKind::Release { .. }));
+    bench.land(&a);
+    bench.land_again(1, &late);
+    let current = Some(bench.row.record(1, Instant::from_micros(bench.time * 1_000)));
+    bench.input(&mut a, acquire(Wait::No));
+    bench.tell(&mut a, Outcome::Refused { current });
+    bench.answer(&mut a);
+    assert!(matches!(a.last(), Some(Event::Acquired { .. })), "{:?}", a.last());
+}
+
+#[test]
+fn a_release_that_compares_one_version_is_told_only_once_the_held_one_was_asked_for() {
+    for renewal_lands in [true, false] {
+        let mut bench = Bench::new(Ends::ByStore);
+        let mut a = Contender::per_claim(1);
+        bench.input(&mut a, acquire(Wait::No));
+        // Sent twice, so that a copy of it may be on its way.
+        bench.tell(&mut a, Outcome::Unknown);
+        bench.answer(&mut a);
+        assert!(bench.holds(&mut a));
+        let terms = a.lease.config().terms(Ttl::For(Span::from_millis(2 * TTL))).ok();
+        bench.input(&mut a, Input::Renew { terms });
+        if renewal_lands {
+            bench.land(&a);
+        }
+        bench.input(&mut a, Input::Release);
+        bench.tell(&mut a, Outcome::Unknown);
+        for _ in 0..5 {
+            let outcome = match bench.land(&a) {
+                Outcome::Refused { .. } => Outcome::Refused { current: None },
+                outcome => outcome,
+            };
+            bench.tell(&mut a, outcome);
+            if a.last() == Some(Event::Released) {
+                break;
+            }
+        }
+        assert_eq!(a.last(), Some(Event::Released));
+        assert_eq!(bench.holder(), None);
+    }
+}
+
+#[test]
+fn versions_are_asked_for_one_by_one_in_the_order_of_their_sending() {
+    let mut bench = Bench::new(Ends::ByStore);
+    let mut a = Contender::per_claim(1);
+    bench.hold(&mut a);
+    let mut sent = Vec::new();
+    if let Some((_, version, _)) = bench.row.holder(Instant::from_micros(bench.time * 1_000)) {
+        sent.push(version);
+    }
+    let terms = a.lease.config().terms(Ttl::For(Span::from_millis(2 * TTL))).ok();
+    bench.input(&mut a, Input::Renew { terms });
+    for _ in 0..2 {
+        let CallKind::Renew { attempt, .. } = a.asks() else { panic!("{:?}", a.asks()) };
+        sent.push(attempt);
+        bench.tell(&mut a, Outcome::Unknown);
+    }
+    assert_eq!(sent.len(), 3);
+    bench.input(&mut a, Input::Release);
+    // A renewal that is still on its way moves the record from an earlier version to its own, so a
+    // later version that is not there may be there once an earlier one was asked for, and not the
+    // other way round.
+    let mut asked: Vec<Version> = Vec::new();
+    while a.last() != Some(Event::Released) {
+        let CallKind::Release { ours, .. } = a.asks() else { panic!("{:?}", a.asks()) };
+        asked.extend(ours.as_slice());
+        bench.tell(&mut a, Outcome::Refused { current: None });
+    }
+    assert_eq!(asked, sent);
+}
+
+#[test]
+fn p8_a_hand_over_that_compares_one_version_names_what_stands_there_and_not_its_own_offer() {
+    let version = |who: &Contender| match who.asks() {
+        CallKind::HandOver { ours, .. } => ours,
+        other => panic!("{other:?}"),
+    };
+    for shown in [true, false] {
+        let mut bench = Bench::new(Ends::ByStore);
+        let mut a = Contender::per_claim(1);
+        bench.hold(&mut a);
+        let terms = a.lease.config().terms(Ttl::For(Span::from_millis(2 * TTL))).ok();
+        bench.input(&mut a, Input::Renew { terms });
+        let outcome = bench.land(&a);
+        assert!(matches!(outcome, Outcome::Applied { .. }));
+        let current = bench.row.record(1, Instant::from_micros(bench.time * 1_000));
+        bench.input(&mut a, Input::HandOver);
+        bench.tell(&mut a, Outcome::Unknown);
+        // The held version is compared first, and the renewal has replaced it.
+        assert_ne!(version(&a), OurVersions::one(current.version));
+        bench.tell(&mut a, Outcome::Refused { current: shown.then_some(current) });
+        if !shown {
+            assert_eq!(a.asks(), CallKind::Read { consistent: true });
+            bench.tell(&mut a, Outcome::Found { record: current });
+        }
+        while a.call.is_none() {
+            bench.time = a.wake_at.expect("it hands over");
+            bench.input(&mut a, Input::Tick);
+        }
+        assert_eq!(version(&a), OurVersions::one(current.version));
+        // Sent again, it is still that one.
+        bench.tell(&mut a, Outcome::Unknown);
+        while a.call.is_none() {
+            bench.time = a.wake_at.expect("it hands over");
+            bench.input(&mut a, Input::Tick);
+        }
+        assert_eq!(version(&a), OurVersions::one(current.version));
+    }
+}
+
+#[test]
+fn p4_a_release_after_a_long_pause_names_the_renewal_that_may_stand() {
+    let (mut bench, mut a, _) = observed();
+    bench.hold(&mut a);
+    bench.time = a.wake_at.expect("it renews");
+    bench.input(&mut a, Input::Tick);
+    bench.land(&a);
+    // Its reply is lost, and the process does not run for longer than a ttl there and a ttl back.
+    a.call = None;
+    bench.time += 3 * TTL;
+    bench.input(&mut a, Input::Release);
+    bench.answer(&mut a);
+    assert_eq!(bench.holder(), None);
+}
+
+#[test]
+fn a_record_of_ours_that_came_too_late_to_be_freed_is_told_as_unconfirmed() {
+    let (mut bench, mut a, _) = observed();
+    bench.hold(&mut a);
+    let terms = a.lease.config().terms(Ttl::For(Span::from_millis(TTL / 10))).ok();
+    bench.input(&mut a, Input::Renew { terms });
+    let late = a.call.expect("it renews");
+    bench.input(&mut a, Input::Release);
+    bench.tell(&mut a, Outcome::Unknown);
+    // Nothing gets through until that renewal is over for everybody. Then it does.
+    let over = bench.time + 2 * (TTL / 10);
+    loop {
+        let CallKind::Release { ours, .. } = a.asks() else { panic!("{:?}", a.asks()) };
+        if bench.time >= over && ours.as_slice().len() == 1 {
+            break;
+        }
+        bench.tell(&mut a, Outcome::Unknown);
+        while a.call.is_none() {
+            bench.time = a.wake_at.expect("it releases");
+            bench.input(&mut a, Input::Tick);
+        }
+    }
+    bench.land_again(1, &late);
+    bench.answer(&mut a);
+    assert_eq!(bench.holder(), Some(1));
+    assert_eq!(a.last(), Some(Event::Unconfirmed), "{:?}", a.events);
 }
 
 #[test]

@@ -29,7 +29,7 @@ const MUTANTS: &[Mutant] = mutants! {
         "lease.rs": "            until: «attempt.until»,\n            renew_at" => "fast.after(self.config.first_terms().valid_for)";
     }
     renewal_counts_from_the_reply {
-        "lease.rs": "until: «flight.until»,\n                    renew_at" => "fast.after(self.terms.valid_for)";
+        "lease.rs": "until: «flight.until»,\n                    // One" => "fast.after(self.terms.valid_for)";
     }
     lost_reply_counts_from_its_discovery {
         "lease.rs": "Some(self.acquired(&«attempt», record.fence))" => "Attempt { until: fast.after(self.config.first_terms().valid_for), ..attempt }";
@@ -94,16 +94,22 @@ const MUTANTS: &[Mutant] = mutants! {
         "ledger.rs": "self.get(version).filter(|a| «!a.retired»)" => "true";
     }
     grant_does_not_retire_the_others {
-        "ledger.rs": "a.version != version);\n        «self.retire_all()»;" => "()";
+        "ledger.rs": "(a.again || a.version != version));\n        «self.retire_all()»;" => "()";
     }
     end_does_not_retire {
         "lease.rs": "«self.ledger.give_up(now.mono)»;" => "()";
     }
     ttl_shrinks_under_one_value {
-        "lease/calls.rs": "Versions::PerClaim if «terms.ttl() == held.ttl» => held.version," => "true";
+        "lease/calls.rs": "Versions::PerClaim if «terms.ttl() == held.ttl»" => "true";
     }
 
     // Conditions.
+    version_is_shared_while_another_is_in_doubt {
+        "lease/calls.rs": " && «!self.ledger.has_open()» => {\n                held.version" => "true";
+    }
+    hand_over_names_what_no_store_compares {
+        "lease/calls.rs": "terms: self.config.first_terms(),\n                ours: «self.given_up()»," => "self.ledger.versions(true)";
+    }
     acquire_lists_its_own_versions {
         "memory.rs": "if «(self.held.is_some() && !over) || resting» {" => "(self.held.is_some() && !over && !self.held.is_some_and(|held| held.holder == us)) || resting";
     }
@@ -127,7 +133,7 @@ const MUTANTS: &[Mutant] = mutants! {
     versions_are_asked_for_out_of_order {
         "lease.rs": "if «self.ledger.first() == Some(flight.attempt)» {" => "true";
     }
-    full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«retired.map_or(0, |index| index.saturating_add(1))»);" => "0"; }
+    full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«ends.map_or(0, |index| index.saturating_add(1))»);" => "0"; }
     deletion_resets_the_fence { "memory.rs": "pub fn clear(&mut self) {\n        self.held = «None»;" => "{ self.fence = 0; None }"; }
 
     // Clients that go by the Unix clock alone, and bounds.

@@ -72,8 +72,11 @@ impl Lease {
         let mut terms = self.terms;
         let mut attempt = match self.config.settings().versions {
             // A write that lands late must not shorten what a later one gave, so only writes of one
-            // ttl share a version.
-            Versions::PerClaim if terms.ttl() == held.ttl => held.version,
+            // ttl share a version; and none does while another that names it is in doubt, which would
+            // find it standing there again.
+            Versions::PerClaim if terms.ttl() == held.ttl && !self.ledger.has_open() => {
+                held.version
+            }
             _ => fresh_version(now),
         };
         if let Some(newest) = self.ledger.full_with() {
@@ -90,6 +93,8 @@ impl Lease {
             asked: false,
             // If it shortens the lease and its reply is lost, it may have been applied.
             until: if terms.ttl() < held.ttl { held.until.min(until) } else { held.until },
+            // Which is no risk that anybody need hear of.
+            at_risk_told: held.at_risk_told || terms.ttl() < held.ttl,
             ..held
         });
         let kind = CallKind::Renew { attempt, terms, ours };
@@ -107,17 +112,22 @@ impl Lease {
             let kind = CallKind::HandOver {
                 attempt: offer,
                 terms: self.config.first_terms(),
-                ours: self.ledger.versions(true),
+                ours: self.given_up(),
             };
             return self.send(now, Write::HandOver, kind, false);
         }
-        let ours = if self.names_one() {
+        let ours = self.given_up();
+        let rest = undoing.rest_until.since(self.clock.fast());
+        self.send(now, Write::Release, CallKind::Release { ours, rest }, false)
+    }
+
+    /// The versions of what is being given up, as far as one condition can name them.
+    fn given_up(&self) -> OurVersions {
+        if self.names_one() {
             self.ledger.first().map_or_else(OurVersions::empty, OurVersions::one)
         } else {
             self.ledger.versions(true)
-        };
-        let rest = undoing.rest_until.since(self.clock.fast());
-        self.send(now, Write::Release, CallKind::Release { ours, rest }, false)
+        }
     }
 
     fn look(&mut self, now: &Now, consistent: bool) -> Call {

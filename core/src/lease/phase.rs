@@ -4,7 +4,7 @@
 
 use crate::io::{BusyBecause, CallId, Failure, Grant};
 use crate::record::{Fence, Version};
-use crate::time::{Fast, Instant, Span};
+use crate::time::{Fast, Span};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
@@ -52,8 +52,6 @@ pub(super) struct Held {
     pub(super) fence: Option<Fence>,
     /// The ttl that the record carries.
     pub(super) ttl: Span,
-    /// Until when a copy of the acquire may land; it was sent more than once.
-    pub(super) copy_until: Option<Instant>,
     /// When the write that made the grant was sent; `min_hold` counts from here.
     pub(super) acquired_at: Fast,
     pub(super) until: Fast,

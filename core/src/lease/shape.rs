@@ -142,12 +142,6 @@ impl<S: Shape> Teller<'_, S> {
         self.shape.version(held.version);
         self.shape.fence(held.fence);
         self.span(held.ttl);
-        let copy_until = held.copy_until.map_or(Span::ZERO, |until| until.since(self.now.mono));
-        if self.shape.minds_forgetting() {
-            self.span(copy_until);
-        } else {
-            self.flags(&[copy_until > Span::ZERO]);
-        }
         self.due(held.acquired_at.after(lease.config.settings().min_hold));
         self.due(held.until);
         self.due(held.renew_at);

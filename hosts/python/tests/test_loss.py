@@ -7,6 +7,7 @@ import time
 import pytest
 
 import tenure
+from tenure import _clock
 
 TTL = 0.4
 
@@ -88,3 +89,27 @@ def test_check_may_ask_for_time_that_is_left() -> None:
             lease.check(11)
         assert short.value.reason == "short"
         lease.check()
+
+
+@pytest.mark.parametrize("give_up", ["release", "hand_over"])
+def test_giving_up_is_finished_if_it_is_interrupted(give_up: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tenure.memory()
+    lease = store.acquire("a", TTL)
+    reading = _clock.reading
+
+    def interrupted() -> object:
+        # As by a signal's handler, before the core has heard of it.
+        monkeypatch.setattr(_clock, "reading", reading)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_clock, "reading", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lease.release() if give_up == "release" else lease.hand_over("next")
+    for _ in range(200):
+        if store.status("a").holder is None:
+            break
+        time.sleep(0.05)
+    # And nothing renews it any more.
+    assert store.status("a").holder is None
+    lease.release()
+    store.close()

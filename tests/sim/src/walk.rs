@@ -257,6 +257,7 @@ impl Walk {
                 (Ends::ByStore, 1) => Shows::Acquires,
                 _ => Shows::Always,
             },
+            compares_one: matches!(mode, Mode::StorePerClaim | Mode::Failover),
         };
         let mut world = World::new(rules, Some(Random::new(random.bits())));
         world.set_wall_client(error_within(SKEW / 2, &mut random));
@@ -550,7 +551,14 @@ impl Walk {
                 return self.hand(who, Action::HandOver(who, other));
             }
             37..=39 => {
-                let span = Span::from_micros(TTL / 2 + self.random.below(2 * TTL));
+                // Often one that it had before.
+                let micros = match self.random.below(4) {
+                    0 => TTL / 2,
+                    1 => TTL,
+                    2 => 2 * TTL,
+                    _ => TTL / 2 + self.random.below(2 * TTL),
+                };
+                let span = Span::from_micros(micros);
                 let lasts = self.mode == Mode::Forever && self.random.one_in(3);
                 let ttl = if lasts { Ttl::Forever } else { Ttl::For(span) };
                 let c = &self.world.contenders[who];

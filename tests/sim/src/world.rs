@@ -38,6 +38,8 @@ pub struct Rules {
     pub store_rate: u64,
     /// What a refusal shows.
     pub shows: Shows,
+    /// A condition compares one value: of several versions the first.
+    pub compares_one: bool,
 }
 
 /// Whether a refused write shows the record that stood in its way.

@@ -132,12 +132,16 @@ class Lease:
         that hangs takes the client's own time-out besides): the release goes on in the background,
         and the record ends with its ttl at the latest.
         """
-        with self._lock:
-            if self._given_up or self._end is not None:
-                return
-            self._given_up = True
-            self._end = Lost(self.name, self.fence, "released")
-        step = self._core.release(_clock.reading())
+        try:
+            with self._lock:
+                if self._given_up or self._end is not None:
+                    return
+                self._given_up = True
+                self._end = Lost(self.name, self.fence, "released")
+            step = self._core.release(_clock.reading())
+        except BaseException:
+            self._finish_giving_up()
+            raise
         self._drive(step, lambda: self._told is not None or self._core.state() == "idle")
         nothing_left = self._told != "unconfirmed" and self._core.state() == "idle"
         # Released is not idle yet where an earlier request may still arrive.
@@ -155,11 +159,15 @@ class Lease:
         """
         self._raise_if_over()
         checked("to", _core.check_holder, to)
-        with self._lock:
-            self._raise_if_over()
-            self._given_up = True
-            self._end = Lost(self.name, self.fence, "released")
-        step = self._core.hand_over(_clock.reading(), to)
+        try:
+            with self._lock:
+                self._raise_if_over()
+                self._given_up = True
+                self._end = Lost(self.name, self.fence, "released")
+            step = self._core.hand_over(_clock.reading(), to)
+        except BaseException:
+            self._finish_giving_up()
+            raise
         self._drive(step, lambda: self._told is not None)
         if self._told == "handed_over":
             return
@@ -247,6 +255,11 @@ class Lease:
             self._given_up = True
             self._end = self._end or Lost(self.name, self.fence, "released")
         self._leave_to_keeper(self._core.cancel(_clock.reading()))
+
+    def _finish_giving_up(self) -> None:
+        """Whoever gave it up was interrupted, maybe before the core heard of it."""
+        if self._given_up:
+            self._leave_to_keeper(self._core.release(_clock.reading()))
 
     def _leave_to_keeper(self, step: Any) -> None:
         """Whoever carried a call of it was interrupted, so that no answer comes any more."""

@@ -1,6 +1,6 @@
 //! What a request does at the store, and whether it may.
 
-use tenure_core::io::{Call, CallKind, Outcome};
+use tenure_core::io::{Call, CallKind, OurVersions, Outcome};
 use tenure_core::memory::{Ends, Parts, Row};
 use tenure_core::record::Version;
 
@@ -14,7 +14,19 @@ impl World {
             return Ok(());
         }
         let now = self.store_now();
-        let Message { number, call, holder, successor, .. } = message;
+        let Message { number, mut call, holder, successor, .. } = message;
+        if self.rules.compares_one {
+            match &mut call.kind {
+                CallKind::Renew { ours, .. }
+                | CallKind::HandOver { ours, .. }
+                | CallKind::Release { ours, .. } => {
+                    if let [first, ..] = *ours.as_slice() {
+                        *ours = OurVersions::one(first);
+                    }
+                }
+                CallKind::Acquire { .. } | CallKind::Takeover { .. } | CallKind::Read { .. } => {}
+            }
+        }
         let before = self.row.holder(now);
         let mut row = self.row;
         let takes = matches!(call.kind, CallKind::Acquire { .. } | CallKind::Takeover { .. });
