@@ -106,7 +106,12 @@ fn two_contenders_with_lost_late_and_ambiguous_messages() {
 /// What was given up lands late, or twice.
 #[test]
 fn two_contenders_of_whom_one_leaves_strays() {
-    let strays = Search { doubts: vec![1, 0], refusals: large(), ..two(Expiry::Observed) };
+    let strays = Search {
+        doubts: vec![1, 0],
+        duplicates: large(),
+        refusals: false,
+        ..two(Expiry::Observed)
+    };
     search("two contenders, strays", strays, taken_and_healed);
 }
 

@@ -107,9 +107,6 @@ const MUTANTS: &[Mutant] = mutants! {
     version_is_shared_while_another_is_in_doubt {
         "lease/calls.rs": " && «!self.ledger.has_open()» => {\n                held.version" => "true";
     }
-    hand_over_names_what_no_store_compares {
-        "lease/calls.rs": "terms: self.config.first_terms(),\n                ours: «self.given_up()»," => "self.ledger.versions(true)";
-    }
     acquire_lists_its_own_versions {
         "memory.rs": "if «(self.held.is_some() && !over) || resting» {" => "(self.held.is_some() && !over && !self.held.is_some_and(|held| held.holder == us)) || resting";
     }
@@ -130,9 +127,6 @@ const MUTANTS: &[Mutant] = mutants! {
     }
     loss_forgets_what_stands { "lease.rs": "«self.strike_by_record(record)»;\n        self.undo" => "{ self.ledger.strike_tied(); None }"; }
     released_is_told_of_another_version { "lease.rs": "«self.ledger.prefer(held.version)»;" => "()"; }
-    versions_are_asked_for_out_of_order {
-        "lease.rs": "if «self.ledger.first() == Some(flight.attempt)» {" => "true";
-    }
     full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«ends.map_or(0, |index| index.saturating_add(1))»);" => "0"; }
     deletion_resets_the_fence { "memory.rs": "pub fn clear(&mut self) {\n        self.held = «None»;" => "{ self.fence = 0; None }"; }
 

@@ -28,6 +28,10 @@ fn walk_all(mode: Mode) -> Tally {
     }
     let rate = tally.steps as f64 / began.elapsed().as_secs_f64() / 1e6;
     println!("measured: {mode:?}: {seeds} seeds, {rate:.1} million steps a second, {tally:?}");
+    if std::env::var_os("TENURE_FIRST_SEED").is_some() {
+        // One seed is looked at, and proves nothing.
+        return tally;
+    }
     // A walk in which these do not happen proves nothing.
     for (what, count) in [
         ("acquired", tally.acquired),
@@ -63,7 +67,9 @@ fn schedule(seed: u64, mode: Mode) -> String {
 }
 
 fn with_takeovers(mode: Mode) {
-    assert!(walk_all(mode).takeovers > 0, "{mode:?}: no takeover");
+    let tally = walk_all(mode);
+    let one = std::env::var_os("TENURE_FIRST_SEED").is_some();
+    assert!(one || tally.takeovers > 0, "{mode:?}: no takeover");
 }
 
 #[test]
