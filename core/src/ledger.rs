@@ -57,10 +57,12 @@ impl Ledger {
         if self.attempts.is_full() {
             // The first is the likeliest to stand in the record, and the others follow in the order of
             // their sending. A lock would stand there for ever.
-            let others = self.attempts.iter().skip(1);
-            let retired = others.clone().position(|a| a.retired && !a.ttl.is_forever());
-            let ends = retired.or_else(|| others.clone().position(|a| !a.ttl.is_forever()));
-            self.attempts.remove(ends.map_or(0, |index| index.saturating_add(1)));
+            let ends = |a: &Attempt| !a.ttl.is_forever();
+            let others = self.attempts.iter().enumerate().skip(1);
+            let retired = others.clone().find(|(_, a)| a.retired && ends(a));
+            let oldest =
+                retired.map(|(index, _)| index).or_else(|| self.attempts.iter().position(ends));
+            self.attempts.remove(oldest.unwrap_or(0));
         }
         self.attempts.push(attempt).is_ok()
     }

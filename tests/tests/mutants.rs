@@ -127,7 +127,7 @@ const MUTANTS: &[Mutant] = mutants! {
     }
     loss_forgets_what_stands { "lease.rs": "«self.strike_by_record(record)»;\n        self.undo" => "{ self.ledger.strike_tied(); None }"; }
     released_is_told_of_another_version { "lease.rs": "«self.ledger.prefer(held.version)»;" => "()"; }
-    full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«ends.map_or(0, |index| index.saturating_add(1))»);" => "0"; }
+    full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«oldest.unwrap_or(0)»);" => "0"; }
     deletion_resets_the_fence { "memory.rs": "pub fn clear(&mut self) {\n        self.held = «None»;" => "{ self.fence = 0; None }"; }
 
     // Clients that go by the Unix clock alone, and bounds.
