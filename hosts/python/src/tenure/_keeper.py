@@ -5,8 +5,8 @@ clock; it never waits for a store, so that a lease is told to be lost at its dea
 call hangs. The other one carries out the calls of all leases.
 
 A signal handler may raise at any instant of the main thread. So what the threads share is guarded by
-plain locks, which `with` takes and gives back in one step each, and signalled through queues that are
-one step too; a `Condition` is neither.
+plain locks, which `with` takes and gives back in one step each, and signalled by a `Nudge`, which is one
+step too; a `Condition` is neither.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _clock
+from ._signal import Nudge
 
 if TYPE_CHECKING:
     from ._lease import Lease
@@ -41,8 +42,9 @@ class Keeper:
         self._due: list[tuple[int, int, Lease]] = []
         self._ties = itertools.count()
         self._tidy_at = _FEW
-        self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._calls: queue.SimpleQueue[tuple[Lease, Any] | None] = queue.SimpleQueue()
+        self._look = Nudge()
+        self._calls: deque[tuple[Lease, Any]] = deque()
+        self._work = Nudge()
         self._watching = False
         self._working = False
         self._closed = False
@@ -66,7 +68,7 @@ class Keeper:
                 self._start(self._watch, "tenure-watch")
                 self._watching = True
             elif self._due[0][2] is lease:
-                self._nudges.put(None)
+                self._look.give()
 
     def carry(self, lease: Lease, call: Any) -> None:
         """Has a call carried out."""
@@ -76,15 +78,16 @@ class Keeper:
             if not self._working:
                 self._start(self._carry_calls, "tenure-renew")
                 self._working = True
-            self._calls.put((lease, call))
+            self._calls.append((lease, call))
+            self._work.give()
 
     def close(self) -> None:
         """Ends the threads once they are through with what they do. Nothing is kept any more."""
         with self._lock:
             self._closed = True
             self._due.clear()
-            self._nudges.put(None)
-            self._calls.put(None)
+            self._look.give()
+            self._work.give()
 
     @staticmethod
     def _start(target: Callable[[], None], name: str) -> None:
@@ -95,12 +98,10 @@ class Keeper:
             with self._lock:
                 lease, wait = self._next_due()
             if lease is None:
-                try:
-                    # No platform waits longer than an hour at once for sure.
-                    self._nudges.get(timeout=_IDLE if wait is None else min(wait, 3600.0))
-                except queue.Empty:
-                    if wait is None and self._ends_watch():
-                        return
+                # No platform waits longer than an hour at once for sure.
+                nudged = self._look.take(_IDLE if wait is None else min(wait, 3600.0))
+                if not nudged and wait is None and self._ends_watch():
+                    return
                 continue
             try:
                 lease.tick(self)
@@ -112,6 +113,11 @@ class Keeper:
         with self._lock:
             self._watching = bool(self._due)
             return not self._watching
+
+    def _ends_work(self) -> bool:
+        with self._lock:
+            self._working = bool(self._calls)
+            return not self._working
 
     def _next_due(self) -> tuple[Lease | None, float | None]:
         while self._due:
@@ -129,17 +135,11 @@ class Keeper:
 
     def _carry_calls(self) -> None:
         while not self._closed:
-            try:
-                task = self._calls.get(timeout=_IDLE)
-            except queue.Empty:
-                with self._lock:
-                    if self._calls.empty():
-                        self._working = False
-                        return
+            if not self._calls:
+                if not self._work.take(_IDLE) and self._ends_work():
+                    return
                 continue
-            if task is None:
-                continue
-            lease, call = task
+            lease, call = self._calls.popleft()
             try:
                 lease.carry_kept(self, call)
             except Exception:

@@ -293,10 +293,9 @@ class Lease:
             wake_at = self._carry_all(step)
             if not done():
                 now = _clock.mono_us()
-                ends = [at for at in (wake_at, until, now + self._call_timeout_us) if at is not None]
-                # Another thread may be carrying a call of this lease; its end is signalled. A signal that is
-                # missed must not be waited for without end: looking early is harmless.
-                self._changed.wait(max(0.0, (min(ends) - now) / 1e6))
+                ends = [at for at in (wake_at, until) if at is not None]
+                # Another thread may be carrying a call of this lease; its end is signalled.
+                self._changed.wait(max(0.0, (min(ends) - now) / 1e6) if ends else None)
             if done() or (until is not None and _clock.mono_us() >= until):
                 break
             if self._is_forked():
