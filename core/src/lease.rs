@@ -326,6 +326,9 @@ impl Lease {
             && record.holder == Holder::Us
         {
             self.ledger.landed(record.version, now.mono);
+            if self.ledger.is_retired(record.version) {
+                self.ledger.prefer(record.version);
+            }
         }
         match self.phase {
             Phase::Acquiring(acquiring) => self.asked(now, acquiring, flight, outcome),
@@ -711,8 +714,7 @@ impl Lease {
             }
             (Write::HandOver | Write::Read, Outcome::Found { record }) => {
                 if record.holder == Holder::Us && self.ledger.get(record.version).is_some() {
-                    // What is named next. That it stands and is still refused may be a matter of turns.
-                    self.ledger.prefer(record.version);
+                    // It is named next. That it stands and is still refused may be a matter of turns.
                     let next_at = fast.after(self.backoff(now, undoing.sweeps));
                     let sweeps = undoing.sweeps.saturating_add(1);
                     self.phase =
@@ -730,9 +732,8 @@ impl Lease {
                 )
             }
             (Write::Release, Outcome::Applied { .. } | Outcome::Refused { .. }) => {
-                if let Some(version) = self.strike_by_release(flight, &outcome) {
+                if self.strike_by_release(flight, &outcome) {
                     let pause = self.backoff(now, undoing.failures.saturating_add(1));
-                    self.ledger.prefer(version);
                     self.phase = Phase::Undoing(Undoing {
                         next_at: fast.after(if self.names_one() { Span::ZERO } else { pause }),
                         failures: undoing.failures.saturating_add(1),
@@ -788,9 +789,6 @@ impl Lease {
                 None
             }
             _ => {
-                if let Outcome::Refused { current: Some(record) } = outcome {
-                    self.ledger.prefer(record.version);
-                }
                 let answered = outcome != Outcome::Unknown;
                 let pause = self.backoff(now, undoing.failures.saturating_add(u8::from(answered)));
                 self.phase = Phase::Undoing(Undoing {
@@ -803,9 +801,9 @@ impl Lease {
         }
     }
 
-    /// Strikes what the end of a release proves to be gone. A version that it shows to stand in the record
-    /// is given back, and stays.
-    fn strike_by_release(&mut self, flight: &Flight, outcome: &Outcome) -> Option<Version> {
+    /// Strikes what the end of a release proves to be gone. True if it shows that one of ours stands in the
+    /// record.
+    fn strike_by_release(&mut self, flight: &Flight, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Applied { .. } => {
                 // Known if only one version was named: its record was there, and is freed.
@@ -820,17 +818,16 @@ impl Lease {
             Outcome::Refused { current: None } => self.ledger.strike_tied(),
             Outcome::Found { .. } | Outcome::Unknown | Outcome::Unavailable | Outcome::Denied => {}
         }
-        None
+        false
     }
 
-    /// Attempts that name a record of ours cannot land any more, unless this record is one. Then its
-    /// version is given back.
-    fn strike_by_record(&mut self, record: &Record) -> Option<Version> {
-        if record.holder == Holder::Us && self.ledger.get(record.version).is_some() {
-            return Some(record.version);
+    /// Attempts that name a record of ours cannot land any more, unless this record is one: then true.
+    fn strike_by_record(&mut self, record: &Record) -> bool {
+        let ours = record.holder == Holder::Us && self.ledger.get(record.version).is_some();
+        if !ours {
+            self.ledger.strike_tied();
         }
-        self.ledger.strike_tied();
-        None
+        ours
     }
 
     /// Nothing of ours stands in the record; what may yet land is looked for, ever less often.

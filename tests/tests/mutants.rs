@@ -123,9 +123,9 @@ const MUTANTS: &[Mutant] = mutants! {
         "memory.rs": "if self.record(us, now).identity != seen {\n                    return self.refused(us, now);\n                }\n                self.fence = «self.fence.saturating_add(1)»;" => "self.fence";
     }
     release_forgets_what_stands {
-        "lease.rs": "Outcome::Refused { current: Some(record) } => return «self.strike_by_record(record)»," => "{ self.ledger.strike_tied(); None }";
+        "lease.rs": "Outcome::Refused { current: Some(record) } => return «self.strike_by_record(record)»," => "{ self.ledger.strike_tied(); false }";
     }
-    loss_forgets_what_stands { "lease.rs": "«self.strike_by_record(record)»;\n        self.undo" => "{ self.ledger.strike_tied(); None }"; }
+    loss_forgets_what_stands { "lease.rs": "«self.strike_by_record(record)»;\n        self.undo" => "{ self.ledger.strike_tied(); false }"; }
     released_is_told_of_another_version { "lease.rs": "«self.ledger.prefer(held.version)»;" => "()"; }
     full_ledger_forgets_what_stands { "ledger.rs": "self.attempts.remove(«oldest.unwrap_or(0)»);" => "0"; }
     deletion_resets_the_fence { "memory.rs": "pub fn clear(&mut self) {\n        self.held = «None»;" => "{ self.fence = 0; None }"; }

@@ -128,7 +128,7 @@ pub struct Contender {
     ended: u64,
     successor: Option<u32>,
     /// Whose versions are its own: its ancestors', up to when it was copied.
-    lineage: Few<(u32, u64)>,
+    lineage: heapless::Vec<(u32, u64), 8>,
     /// How many bits of randomness it drew.
     draws: u64,
 }
@@ -335,16 +335,16 @@ impl Contender {
 }
 
 /// What a world remembers of the past. In place, so that a world is copied fast.
-type Few<T> = heapless::Vec<T, 16>;
+type Few<T> = heapless::Vec<T, 64>;
 
-fn few<T>(item: T) -> Few<T> {
-    let mut list = Few::new();
+fn few<T, const MOST: usize>(item: T) -> heapless::Vec<T, MOST> {
+    let mut list = heapless::Vec::new();
     remember(&mut list, item);
     list
 }
 
 /// Keeps the newest.
-fn remember<T>(list: &mut Few<T>, item: T) {
+fn remember<T, const MOST: usize>(list: &mut heapless::Vec<T, MOST>, item: T) {
     if list.is_full() {
         list.remove(0);
     }
